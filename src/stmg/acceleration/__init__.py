@@ -1,0 +1,1 @@
+"""Acceleration: finding a network's residual blocks, skipping them, and reusing features."""

@@ -1,0 +1,92 @@
+"""Weights from elsewhere: a checkpoint of an official or a user's own training into a network of the same shape."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+PREFIXES = ("module.", "model.")
+WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights")
+
+
+class LoadReport(NamedTuple):
+    """What a foreign checkpoint gave and what it did not."""
+
+    loaded: tuple[str, ...]
+    """Tensors taken over exactly."""
+    fresh: tuple[str, ...]
+    """Tensors of the head that keep their fresh values: absent from the checkpoint, or made for other classes."""
+    unused: tuple[str, ...]
+    """Tensors of the checkpoint that the network has no place for (a classifier, an auxiliary head, a loss)."""
+
+
+def read_state_dict(path: str | Path) -> dict[str, Tensor]:
+    """The tensors of a `.safetensors`, `.pth` or `.pt` file, without the prefixes that wrappers add."""
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist")
+    try:
+        if path.suffix == ".safetensors":
+            content: Any = load_file(path)
+        else:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise ValueError(
+            f"{path} holds more than tensors, so opening it could run code; save its state_dict() alone"
+        ) from None
+    except Exception as error:
+        raise ValueError(f"{path} cannot be read as a checkpoint: {_first_line(error)}") from None
+    while isinstance(content, dict):
+        inner = next((content[key] for key in WRAPPERS if isinstance(content.get(key), dict)), None)
+        if inner is None:
+            break
+        content = inner
+    tensors = {name: value for name, value in content.items() if isinstance(value, Tensor)} if content else {}
+    if not tensors:
+        raise ValueError(f"{path} holds no tensors")
+    return {_bare(name): value for name, value in tensors.items()}
+
+
+def load_foreign(network: nn.Module, state: dict[str, Tensor], heads: tuple[str, ...] = ()) -> LoadReport:
+    """Put a foreign state dict into a network, exactly, or say which tensors do not fit.
+
+    Only tensors whose names start with one of `heads` may be missing or of another shape; they stay as they are.
+    """
+    state = {_bare(name): value for name, value in state.items()}
+    own = network.state_dict()
+    absent = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
+    unlike = [name for name in own if name in state and state[name].shape != own[name].shape]
+    wrong = [f"{name} is missing" for name in absent if not name.startswith(heads or "\0")]
+    wrong += [
+        f"{name} is {_shape(state[name])}, the network's {_shape(own[name])}"
+        for name in unlike
+        if not name.startswith(heads or "\0")
+    ]
+    if wrong:
+        more = f", and {len(wrong) - 8} more" if len(wrong) > 8 else ""
+        raise ValueError(f"the checkpoint is of another network: {'; '.join(wrong[:8])}{more}")
+    broken = [name for name, value in state.items() if name in own and not bool(torch.isfinite(value).all())]
+    if broken:
+        raise ValueError(f"the checkpoint holds values that are not finite, first in {broken[0]}")
+    fits = [name for name in own if name in state and name not in unlike]
+    network.load_state_dict({name: state[name] for name in fits}, strict=False)
+    return LoadReport(tuple(fits), tuple(absent + unlike), tuple(name for name in state if name not in own))
+
+
+def _bare(name: str) -> str:
+    while name.startswith(PREFIXES):
+        name = name.split(".", 1)[1]
+    return name
+
+
+def _shape(tensor: Tensor) -> str:
+    return "x".join(map(str, tensor.shape)) or "a number"
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
