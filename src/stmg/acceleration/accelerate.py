@@ -1,0 +1,232 @@
+"""accelerate: any segmentation network, with its residual blocks gated and its head's input within reach."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from stmg.acceleration.cost import MacCounter, count_macs, count_parameters
+from stmg.acceleration.gates import Blend, Gate, Pass, Tap, replace, running, ungated
+from stmg.acceleration.mask_generator import MaskGenerator
+from stmg.acceleration.residual import Block, find_blocks, named_blocks, record_calls, submodule
+
+
+class Computed(NamedTuple):
+    """What a pass through the network gives."""
+
+    features: list[Tensor]
+    """The head's input, maps (N, C, h, w); the logits themselves if the network has no head to be split off."""
+    logits: Tensor
+    """(N, num_classes, h, w)."""
+
+
+class Costs(NamedTuple):
+    """Multiply-accumulates at one frame size."""
+
+    network: int
+    blocks: tuple[int, ...]
+    head: int
+    mask_generator: int
+
+    def of_pass(self, keep: Sequence[bool], scale: float = 1.0) -> int:
+        """Executed by the network with some blocks skipped, at a smaller scale; the head always runs at full scale."""
+        skipped = sum(macs for macs, kept in zip(self.blocks, keep, strict=True) if not kept)
+        return round((self.network - self.head - skipped) * scale**2) + self.head
+
+
+class AcceleratedNetwork(nn.Module):
+    """A network for video: whole on key frames, in part on others. Called plainly, it is what it was made from."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        blocks: tuple[Block, ...],
+        head: str | None,
+        output: str | int | None,
+        num_classes: int,
+        mask_generator: MaskGenerator | None = None,
+        two_weight_sets: bool = False,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.second = copy.deepcopy(network) if two_weight_sets else None
+        self.mask_generator = mask_generator
+        self.blocks = blocks
+        self.head = head
+        self.output = output
+        self.num_classes = num_classes
+        for gated in filter(None, (self.network, self.second)):
+            for index, block in enumerate(blocks):
+                inner = gated.get_submodule(block.name)
+                replace(gated, block.name, Gate(inner, index, block.sources, block.form))
+            if head is not None:
+                replace(gated, head, Tap(gated.get_submodule(head)))
+
+    @property
+    def partial_network(self) -> nn.Module:
+        """What runs on partial frames: the second set of weights, or the only one."""
+        return self.network if self.second is None else self.second
+
+    def forward(self, image: Tensor) -> Any:
+        return self.network(image)
+
+    def full(self, image: Tensor) -> Computed:
+        """Every block, nothing reused: a key frame."""
+        return self._run(self.network, image, Pass())
+
+    def partial(self, image: Tensor, keep: Tensor | Sequence[bool], blend: Blend | None = None) -> Computed:
+        """Some blocks; `blend` may mix the features with others before the head."""
+        return self._run(self.partial_network, image, Pass(keep=keep, blend=blend))
+
+    def costs(self, image: Tensor) -> Costs:
+        """Count, on a real pass, what each part executes at this size."""
+        with torch.no_grad(), MacCounter() as meter, running(Pass(meter=meter)) as now:
+            self.network(image)
+        generator = 0
+        if self.mask_generator is not None:
+            encode = self.mask_generator.encode
+            features = encode(image)
+            generator = count_macs(lambda: encode(image))
+            generator += count_macs(lambda: self.mask_generator(features, features))  # type: ignore[misc]
+        blocks = tuple(now.block_macs.get(index, 0) for index in range(len(self.blocks)))
+        return Costs(meter.macs, blocks, now.head_macs, generator)
+
+    def plain(self) -> nn.Module:
+        """A copy of the network for key frames without gates, as it came, with the weights it has now."""
+        return ungated(copy.deepcopy(self.network))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What cannot be done with this network, and what still can."""
+        notes = []
+        if not self.blocks:
+            notes.append(
+                "no residual block can be skipped: frames are computed whole or carried; "
+                "name blocks with blocks=[...] if you know better"
+            )
+        if self.head is None:
+            notes.append(
+                "no head can be split off: partial frames blend logits instead of features; "
+                "name the module that turns features into logits with head=..."
+            )
+        return tuple(notes)
+
+    def _run(self, network: nn.Module, image: Tensor, now: Pass) -> Computed:
+        with running(now):
+            logits = find_logits(network(image), self.output)
+        if self.head is not None:
+            return Computed(now.features, logits)
+        if now.blend is not None:
+            (logits,) = now.blend([logits])
+        return Computed([logits], logits)
+
+
+def accelerate(
+    model: nn.Module,
+    example: Tensor,
+    *,
+    head: str | None = None,
+    blocks: list[str] | None = None,
+    output: str | int | None = None,
+    mask_generator: bool = False,
+    two_weight_sets: bool = False,
+) -> AcceleratedNetwork:
+    """Make a segmentation network ready for video. The model itself is left alone; a copy is gated.
+
+    example: an image batch the network accepts, (1, 3, H, W); its values do not matter.
+    head: name of the module that turns features into logits; found if not given.
+    blocks: names of the residual blocks that may be skipped; found if not given.
+    output: key or position of the logits in what the network returns, where it is not a tensor; found if not given.
+    mask_generator: add an untrained mask generator, to be trained; without one, motion alone tells what changed.
+    two_weight_sets: give partial frames weights of their own, as the paper does.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"accelerate takes a torch.nn.Module; pass a {type(model).__name__} to VideoSegmenter as it is")
+    if not isinstance(example, Tensor) or example.dim() != 4:
+        raise ValueError("example must be an image batch, a tensor of shape (1, 3, H, W)")
+    network = ungated(copy.deepcopy(model)).eval()
+    with torch.no_grad():
+        logits = find_logits(network(example), output)
+    found = find_blocks(network, example) if blocks is None else named_blocks(network, example, blocks)
+    heads = _possible_heads(network, example, found, logits.shape[1])
+    if head is None:
+        head = heads[0] if heads else None
+    else:
+        _check_head(network, example, head, heads)
+    generator = MaskGenerator(len(found)) if mask_generator else None
+    accelerated = AcceleratedNetwork(network, found, head, output, logits.shape[1], generator, two_weight_sets)
+    return accelerated.to(example.device).eval()
+
+
+def find_logits(output: Any, key: str | int | None = None) -> Tensor:
+    """The class scores (N, C, h, w) in whatever a network returns: a tensor, a dict, a tuple, a model output."""
+    if key is not None:
+        try:
+            output = getattr(output, key) if hasattr(output, str(key)) else output[key]  # type: ignore[arg-type]
+        except (KeyError, IndexError, TypeError):
+            raise ValueError(f"the network's output has no {key!r}; it is a {_outline(output)}") from None
+    candidates: list[Any] = [output]
+    if isinstance(output, Mapping):
+        candidates = [output.get("logits"), output.get("out"), *output.values()]
+    elif isinstance(output, Sequence):
+        candidates = list(output)
+    elif hasattr(output, "logits"):
+        candidates = [output.logits]
+    for candidate in candidates:
+        if isinstance(candidate, Tensor) and candidate.dim() == 4 and candidate.is_floating_point():
+            return candidate
+    raise ValueError(
+        f"no logits of shape (N, classes, h, w) in the network's output, a {_outline(output)}; "
+        "name them with output=..."
+    )
+
+
+def _outline(output: Any) -> str:
+    if isinstance(output, Tensor):
+        return f"tensor of shape {tuple(output.shape)}"
+    if isinstance(output, Mapping):
+        return f"mapping with {', '.join(map(str, output))}"
+    return f"{type(output).__name__} of {len(output)}" if isinstance(output, Sequence) else type(output).__name__
+
+
+def _possible_heads(network: nn.Module, example: Tensor, blocks: tuple[Block, ...], num_classes: int) -> list[str]:
+    """Modules that run after the last block, take feature maps and give as many channels as there are classes."""
+    names = [name for name, _ in network.named_modules() if name]
+    calls = record_calls(network, example, names)
+    last = max((calls[block.name].order for block in blocks), default=0)
+    heads: list[str] = []
+    for name in names:
+        if name not in calls or calls[name].order <= last or any(name.startswith(f"{h}.") for h in heads):
+            continue
+        call = calls[name]
+        within = [calls[other].order for other in calls if other.startswith(f"{name}.")]
+        if min(within, default=call.order) <= last or not _takes_maps(call.args, call.kwargs):
+            continue
+        outputs = pytree.tree_leaves(call.output)
+        if any(isinstance(o, Tensor) and o.dim() == 4 and o.shape[1] == num_classes for o in outputs):
+            heads.append(name)
+    # The last one that has something to compute: an auxiliary head comes before, a plain resizing after.
+    heads = [name for name in heads if count_parameters(network.get_submodule(name))]
+    return sorted(heads, key=lambda name: -calls[name].order)
+
+
+def _check_head(network: nn.Module, example: Tensor, head: str, heads: list[str]) -> None:
+    submodule(network, head, kind="head", suggestions=heads)
+    calls = record_calls(network, example, [head])
+    if head not in calls:
+        raise ValueError(f"head {head!r} is not called when the network runs; there are: {', '.join(heads)}")
+    if not _takes_maps(calls[head].args, calls[head].kwargs):
+        raise ValueError(
+            f"head {head!r} does not take feature maps (N, C, h, w), so they cannot be moved and blended; "
+            f"there are: {', '.join(heads) or 'none that does'}"
+        )
+
+
+def _takes_maps(args: Any, kwargs: dict[str, Any]) -> bool:
+    tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+    return bool(tensors) and all(leaf.dim() == 4 and leaf.is_floating_point() for leaf in tensors)

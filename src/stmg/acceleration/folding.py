@@ -1,0 +1,77 @@
+"""Folding: batch-norms taken into the convolutions before them, in any network, checked on an example."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from stmg.acceleration.gates import replace
+
+FOLDABLE = (nn.Conv2d, nn.BatchNorm2d, nn.SyncBatchNorm)
+
+
+def fold_batch_norm(network: nn.Module, example: Tensor) -> int:
+    """Fold in place every batch-norm whose input is a convolution's output; the number folded.
+
+    What is fed by what is seen on the example, not read from the code, so the result is compared with the network as
+    it was; if it differs, nothing is changed.
+    """
+    network.eval()
+    modules: dict[str, Any] = {name: module for name, module in network.named_modules() if isinstance(module, FOLDABLE)}
+    pairs = _pairs(network, example, modules)
+    with torch.no_grad():
+        before = _tensors(network(example))
+        for convolution, norm in pairs:
+            fused = fuse_conv_bn_eval(modules[convolution], modules[norm])
+            replace(network, convolution, fused)
+            replace(network, norm, nn.Identity())
+        after = _tensors(network(example))
+    if all(_close(old, new) for old, new in zip(before, after, strict=True)):
+        return len(pairs)
+    for convolution, norm in pairs:
+        replace(network, convolution, modules[convolution])
+        replace(network, norm, modules[norm])
+    return 0
+
+
+def _pairs(network: nn.Module, example: Tensor, modules: dict[str, Any]) -> list[tuple[str, str]]:
+    """(convolution, norm) names where each is called once and the one feeds the other."""
+    made: dict[int, str] = {}
+    alive: list[Tensor] = []  # so that no address is used twice
+    fed: dict[str, list[str | None]] = {}
+    calls: dict[str, int] = {}
+
+    def note(name: str) -> Any:
+        def hook(module: nn.Module, args: Any, output: Tensor) -> None:
+            calls[name] = calls.get(name, 0) + 1
+            if isinstance(module, nn.Conv2d):
+                made[id(output)] = name
+                alive.append(output)
+            else:
+                fed.setdefault(name, []).append(made.get(id(args[0])))
+
+        return hook
+
+    handles = [module.register_forward_hook(note(name)) for name, module in modules.items()]
+    try:
+        with torch.no_grad():
+            network(example)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [
+        (sources[0], norm)
+        for norm, sources in fed.items()
+        if len(sources) == 1 and sources[0] is not None and calls[sources[0]] == 1
+    ]
+
+
+def _close(old: Tensor, new: Tensor) -> bool:
+    return torch.allclose(old, new, rtol=1e-3, atol=1e-3 * float(old.abs().max()))
+
+
+def _tensors(output: Any) -> list[Tensor]:
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(output) if isinstance(leaf, Tensor)]

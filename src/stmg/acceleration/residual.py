@@ -1,0 +1,190 @@
+"""Residual blocks of any network, found by what they do and not by what they are called.
+
+A block is residual if, with all its parameters at zero, it gives its input back (or its ReLU). Candidates are siblings
+of one class; those that follow another of their stage can be left out without changing any shape.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils import _pytree as pytree
+
+from stmg.acceleration.cost import count_macs, count_parameters, milliseconds
+
+
+@dataclass(frozen=True)
+class Block:
+    """A residual block that may be skipped."""
+
+    name: str
+    macs: int
+    """At the size of the example."""
+    params: int
+    ms: float
+    """Measured on its own, batch 1, on the example's device."""
+    sources: tuple[int | None, ...] = field(repr=False)
+    """For each leaf of its output the input leaf that stands in when it is skipped; None where it is no tensor."""
+    form: Any = field(repr=False)
+    """Its output with the number of each leaf in the leaf's place."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What went into a module and what came out, on the example."""
+
+    order: int
+    args: Any
+    kwargs: dict[str, Any]
+    output: Any
+
+
+def find_blocks(network: nn.Module, example: Tensor) -> tuple[Block, ...]:
+    """The prunable residual blocks of a network, in the order of its modules."""
+    runs = _sibling_runs(network)
+    calls = record_calls(network, example, [name for run in runs for name in run])
+    residual = {}
+    for name, call in calls.items():
+        sources = _residual_sources(network.get_submodule(name), call)
+        if sources is not None:
+            residual[name] = sources
+    # A module that holds residual blocks is a stage, even if it would itself pass for a block.
+    stages = {name for name in residual if any(other.startswith(f"{name}.") for other in residual)}
+    # The first of its siblings opens a stage, as does one that changes the shape. Neither can go.
+    chosen = [name for run in runs for name in run[1:] if name in residual and name not in stages]
+    return tuple(_described(network.get_submodule(name), name, calls[name], residual[name]) for name in chosen)
+
+
+def named_blocks(network: nn.Module, example: Tensor, names: list[str]) -> tuple[Block, ...]:
+    """The blocks a user names, whatever they compute, if skipping them keeps every shape."""
+    for name in names:
+        submodule(network, name, kind="block", suggestions=[b.name for b in find_blocks(network, example)])
+    calls = record_calls(network, example, names)
+    blocks = []
+    for name in names:
+        if name not in calls:
+            raise ValueError(f"block {name!r} is not called when the network runs")
+        block, call = network.get_submodule(name), calls[name]
+        sources = _residual_sources(block, call) or _sources(call, by_shape=True)
+        if sources is None:
+            raise ValueError(f"block {name!r} cannot be skipped: its output has another shape than its input")
+        blocks.append(_described(block, name, call, sources))
+    return tuple(blocks)
+
+
+def submodule(network: nn.Module, name: str, kind: str, suggestions: list[str]) -> nn.Module:
+    """The module of that name, or an error that lists the right ones."""
+    modules: dict[str, nn.Module] = dict(network.named_modules())
+    if name in modules and name:
+        return modules[name]
+    near = suggestions or difflib.get_close_matches(name, list(modules), n=5, cutoff=0.4)
+    near = near or [child for child, _ in network.named_children()]
+    raise ValueError(f"the network has no {kind} {name!r}; there are: {', '.join(near)}")
+
+
+def record_calls(network: nn.Module, example: Tensor, names: list[str]) -> dict[str, Call]:
+    """Run the network once, in evaluation mode, and note the first call of each named module."""
+    calls: dict[str, Call] = {}
+    finished: list[str] = []
+
+    def note(name: str) -> Any:
+        def hook(_: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
+            finished.append(name)
+            calls.setdefault(name, Call(len(finished), args, kwargs, output))
+
+        return hook
+
+    modules = dict(network.named_modules())
+    handles = [modules[name].register_forward_hook(note(name), with_kwargs=True) for name in names]
+    training = {module: module.training for module in network.modules()}
+    network.eval()
+    try:
+        with torch.no_grad():
+            network(example)
+    finally:
+        for handle in handles:
+            handle.remove()
+        for module, mode in training.items():
+            module.training = mode
+    return calls
+
+
+def _sibling_runs(network: nn.Module) -> list[list[str]]:
+    """Names of consecutive children of one class, two or more, that hold further modules."""
+    runs = []
+    for parent_name, parent in network.named_modules():
+        run: list[str] = []
+        kind: type | None = None
+        for child_name, child in parent.named_children():
+            if type(child) is not kind:
+                runs.append(run)
+                run, kind = [], type(child)
+            if kind not in (nn.Sequential, nn.ModuleList, nn.ModuleDict) and next(child.children(), None):
+                run.append(f"{parent_name}.{child_name}".lstrip("."))
+        runs.append(run)
+    return [run for run in runs if len(run) > 1]
+
+
+def _residual_sources(block: nn.Module, call: Call) -> tuple[int | None, ...] | None:
+    """The inputs a block adds to, or None if it is not residual."""
+    if _sources(call, by_shape=True) is None:
+        return None
+    inert = copy.deepcopy(block).eval()
+    with torch.no_grad():
+        for parameter in inert.parameters():
+            parameter.zero_()
+        args, kwargs = pytree.tree_map(_random_like, (call.args, call.kwargs))
+        try:
+            output = inert(*args, **kwargs)
+        except Exception:  # a block that cannot run on other values than the network's is none we can judge
+            return None
+    return _sources(Call(0, args, kwargs, output))
+
+
+def _random_like(leaf: Any) -> Any:
+    return torch.randn_like(leaf) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
+
+
+def _sources(call: Call, by_shape: bool = False) -> tuple[int | None, ...] | None:
+    """For each output leaf the input leaf it equals (or is the ReLU of, or has the shape of); None if one has none."""
+    inputs = pytree.tree_leaves((call.args, call.kwargs))
+    sources: list[int | None] = []
+    for output in pytree.tree_leaves(call.output):
+        if not isinstance(output, Tensor):
+            sources.append(None)
+            continue
+        found = (n for n, leaf in enumerate(inputs) if _stands_for(leaf, output, by_shape))
+        source = next(found, None)
+        if source is None:
+            return None
+        sources.append(source)
+    return tuple(sources) if any(source is not None for source in sources) else None
+
+
+def _stands_for(leaf: Any, output: Tensor, by_shape: bool) -> bool:
+    if not isinstance(leaf, Tensor) or leaf.shape != output.shape or leaf.dtype != output.dtype:
+        return False
+    return by_shape or torch.equal(output, leaf) or torch.equal(output, F.relu(leaf))
+
+
+def _described(block: nn.Module, name: str, call: Call, sources: tuple[int | None, ...]) -> Block:
+    leaf = next(leaf for leaf in pytree.tree_leaves((call.args, call.kwargs)) if isinstance(leaf, Tensor))
+    quiet = copy.deepcopy(block).eval()
+
+    def run() -> Any:
+        return quiet(*call.args, **call.kwargs)
+
+    return Block(
+        name=name,
+        macs=count_macs(run),
+        params=count_parameters(block),
+        ms=milliseconds(run, leaf.device),
+        sources=sources,
+        form=pytree.tree_unflatten(range(len(sources)), pytree.tree_structure(call.output)),
+    )
