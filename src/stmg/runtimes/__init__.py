@@ -1,0 +1,66 @@
+"""Runtimes: what computes a frame, wherever it runs, behind one protocol."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+from stmg.frames import Image
+from stmg.motion import Field
+from stmg.scheduler import Level
+from stmg.state import Labels, Masks
+
+
+class Output(NamedTuple):
+    """A computed frame."""
+
+    features: Any
+    """What the next partial frame may blend with, in the runtime's own arrays."""
+    labels: Labels
+    """(H, W)."""
+
+
+class Runtime(Protocol):
+    """The arithmetic on one frame. It keeps nothing of a stream, so many streams may share it, in many threads."""
+
+    @property
+    def num_blocks(self) -> int:
+        """How many residual blocks can be skipped."""
+
+    @property
+    def has_mask_generator(self) -> bool:
+        """Whether `encode` and `compare` can be called."""
+
+    def prepare(self, image: Image) -> Any:
+        """The image (H, W, 3) as the network wants it."""
+
+    def encode(self, prepared: Any) -> Any:
+        """The mask generator's features of a frame."""
+
+    def compare(self, before: Any, now: Any, path: Field | None) -> Masks:
+        """Masks from the encoder features of an earlier frame, moved along `path`, and of this one."""
+
+    def full(self, prepared: Any) -> Output:
+        """The whole network."""
+
+    def partial(self, prepared: Any, masks: Masks, previous: Any, path: Field | None, scale: float) -> Output:
+        """The kept blocks at a scale, blended with the previous features moved along `path`."""
+
+    def macs(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float) -> int | None:
+        """Multiply-accumulates of a frame of that size and level; None if they cannot be counted."""
+
+
+def runtime_for(network: Any, device: str | None = None) -> Runtime:
+    """The runtime of an accelerated network, or of any callable from frame to logits."""
+    if hasattr(network, "prepare") and hasattr(network, "full") and hasattr(network, "macs"):
+        runtime: Runtime = network
+        return runtime
+    if hasattr(network, "parameters"):
+        from stmg.runtimes.torch import TorchRuntime
+
+        return TorchRuntime(network, device=device)
+    if callable(network):
+        from stmg.runtimes.black_box import BlackBoxRuntime
+
+        return BlackBoxRuntime(network)
+    kind = type(network).__name__
+    raise TypeError(f"a network is an accelerated network or a callable from frame to logits, not a {kind}")

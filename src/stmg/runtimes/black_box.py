@@ -1,0 +1,76 @@
+"""A black box: any callable from frame to logits, carried and refreshed without knowing what is inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.frames import Image
+from stmg.motion import Field, move
+from stmg.runtimes import Output
+from stmg.runtimes.labels import labels_of
+from stmg.scheduler import Level
+from stmg.state import Masks
+
+
+class BlackBoxRuntime:
+    """`function` takes an RGB image (H, W, 3), uint8, and gives logits (C, h, w) or (1, C, h, w), or labels (H, W)."""
+
+    num_blocks = 0
+    has_mask_generator = False
+
+    def __init__(self, function: Callable[[Image], Any]) -> None:
+        self.function = function
+
+    def prepare(self, image: Image) -> Image:
+        return image
+
+    def encode(self, prepared: Image) -> None:
+        raise NotImplementedError("a black box has no mask generator")
+
+    def compare(self, before: Any, now: Any, path: Field | None) -> Masks:
+        raise NotImplementedError("a black box has no mask generator")
+
+    def full(self, prepared: Image) -> Output:
+        scores = self._scores(prepared)
+        if scores.ndim == 2:
+            labels: Any = cv2.resize(scores.astype(np.uint8), prepared.shape[1::-1], interpolation=cv2.INTER_NEAREST)
+            return Output(None, labels)
+        return Output(scores, labels_of(scores, prepared.shape[:2]))
+
+    def partial(self, prepared: Image, masks: Masks, previous: Any, path: Field | None, scale: float) -> Output:
+        """The function on a smaller image, blended with the last scores where nothing changed."""
+        if previous is None:
+            raise ValueError("this function gives labels, not logits, so there is nothing to blend on a partial frame")
+        smaller: Any = cv2.resize(prepared, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
+        height, width = previous.shape[1:]
+        before = move(np.ascontiguousarray(previous.transpose(1, 2, 0)), path)
+        now = cv2.resize(self._scores(smaller).transpose(1, 2, 0), (width, height), interpolation=cv2.INTER_LINEAR)
+        share = cv2.resize(masks.changed, (width, height), interpolation=cv2.INTER_LINEAR)[:, :, None]
+        scores = np.ascontiguousarray((share * now + (1 - share) * before).transpose(2, 0, 1))
+        return Output(scores, labels_of(scores, prepared.shape[:2]))
+
+    def macs(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float) -> int | None:
+        return 0 if level is Level.CARRY else None
+
+    def _scores(self, image: Image) -> NDArray[Any]:
+        output = self.function(image)
+        if hasattr(output, "detach"):
+            output = output.detach().cpu().numpy()
+        scores = np.asarray(output)
+        if scores.ndim == 4 and len(scores) == 1:
+            scores = scores[0]
+        if scores.ndim == 2 and np.issubdtype(scores.dtype, np.integer):
+            return scores
+        if scores.ndim != 3 or not np.issubdtype(scores.dtype, np.floating):
+            raise ValueError(
+                "a black box returns logits (C, h, w) as floats or labels (H, W) as integers; "
+                f"got {scores.dtype} of shape {scores.shape}"
+            )
+        if not np.isfinite(scores).all():
+            raise ValueError("the network's logits are not finite: its weights or its input are broken")
+        return scores.astype(np.float32, copy=False)

@@ -1,0 +1,145 @@
+"""PyTorch: an accelerated network on any device."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from stmg.acceleration.accelerate import AcceleratedNetwork, Computed, Costs, accelerate
+from stmg.acceleration.aggregation import aggregate
+from stmg.acceleration.cost import synchronise
+from stmg.acceleration.folding import fold_batch_norm
+from stmg.frames import Image
+from stmg.motion import Field, move
+from stmg.runtimes import Output
+from stmg.runtimes.labels import MOST_CLASSES, labels_of
+from stmg.scheduler import Level
+from stmg.state import Masks
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+class TorchRuntime:
+    """Runs a copy of the network with its batch-norms folded.
+
+    precision: fp32, or bf16 or fp16 by autocast.
+    mean, std: what the network was trained with, for RGB values from 0 to 1.
+    fold: off gives the untouched network's results bit for bit.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        *,
+        device: str | torch.device | None = None,
+        precision: str = "fp32",
+        mean: Sequence[float] = IMAGENET_MEAN,
+        std: Sequence[float] = IMAGENET_STD,
+        fold: bool = True,
+        example_size: tuple[int, int] = (128, 128),
+    ) -> None:
+        if precision not in PRECISIONS:
+            raise ValueError(f"no precision is called {precision!r}; there are {', '.join(PRECISIONS)}")
+        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        example = torch.rand(1, 3, *example_size, device=self.device)
+        if not isinstance(network, AcceleratedNetwork):
+            network = accelerate(network.to(self.device), example)
+        _check_finite(network)
+        self.network = copy.deepcopy(network).to(self.device).eval().requires_grad_(False)
+        if self.network.num_classes > MOST_CLASSES:
+            raise ValueError(f"labels are bytes: at most {MOST_CLASSES} classes, not {self.network.num_classes}")
+        if fold:
+            for part in filter(None, (self.network.network, self.network.second)):
+                fold_batch_norm(part, example)
+            if self.network.mask_generator is not None:
+                fold_batch_norm(self.network.mask_generator.encoder, example)
+        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.precision = precision
+        self._mean = torch.tensor(mean, device=self.device).reshape(1, 3, 1, 1) * 255
+        self._scale = 1 / (torch.tensor(std, device=self.device).reshape(1, 3, 1, 1) * 255)
+        self._costs: dict[tuple[int, int], Costs] = {}
+
+    @property
+    def num_blocks(self) -> int:
+        return len(self.network.blocks)
+
+    @property
+    def has_mask_generator(self) -> bool:
+        return self.network.mask_generator is not None
+
+    @torch.inference_mode()
+    def prepare(self, image: Image) -> Tensor:
+        # (H, W, 3) in memory is (1, 3, H, W) channels last: no copy is made to permute it.
+        pixels = torch.from_numpy(image).to(self.device, non_blocking=True)[None].permute(0, 3, 1, 2)
+        return (pixels - self._mean) * self._scale
+
+    @torch.inference_mode()
+    def encode(self, prepared: Tensor) -> Tensor:
+        assert self.network.mask_generator is not None
+        with self._autocast():
+            return self.network.mask_generator.encode(prepared)
+
+    @torch.inference_mode()
+    def compare(self, before: Tensor, now: Tensor, path: Field | None) -> Masks:
+        assert self.network.mask_generator is not None
+        masks = self.network.mask_generator(move(before, path).float(), now.float())
+        keep = tuple(bool(value) for value in masks.keep[0].tolist())
+        return Masks(keep, masks.changed[0, 0].cpu().numpy())
+
+    @torch.inference_mode()
+    def full(self, prepared: Tensor) -> Output:
+        with self._autocast():
+            return self._output(self.network.full(prepared), prepared)
+
+    @torch.inference_mode()
+    def partial(
+        self, prepared: Tensor, masks: Masks, previous: list[Tensor], path: Field | None, scale: float
+    ) -> Output:
+        changed = torch.from_numpy(np.ascontiguousarray(masks.changed)).to(self.device)[None, None]
+
+        def blend(current: list[Tensor]) -> list[Tensor]:
+            return aggregate(current, [move(before, path) for before in previous], changed)
+
+        image = prepared
+        if scale != 1:
+            image = F.interpolate(prepared, scale_factor=scale, mode="bilinear", align_corners=False)
+        with self._autocast():
+            return self._output(self.network.partial(image, masks.keep, blend), prepared)
+
+    def macs(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float) -> int | None:
+        """Counted once per frame size, on a pass of its own."""
+        if size not in self._costs:
+            if len(self._costs) > 15:  # a stream that keeps changing its size must not fill the memory
+                self._costs.clear()
+            self._costs[size] = self.network.costs(torch.zeros(1, 3, *size, device=self.device))
+        costs = self._costs[size]
+        executed = {Level.KEY: costs.network, Level.CARRY: 0}.get(level)
+        return costs.mask_generator + (costs.of_pass(keep, scale) if executed is None else executed)
+
+    def _output(self, computed: Computed, prepared: Tensor) -> Output:
+        height, width = prepared.shape[-2:]
+        scores = computed.logits.float()
+        if self.device.type == "cpu":
+            return Output(computed.features, labels_of(scores[0].numpy(), (height, width)))
+        full = F.interpolate(scores, size=(height, width), mode="bilinear", align_corners=False)
+        labels = full.argmax(1)[0].to(torch.uint8)
+        synchronise(self.device)
+        return Output(computed.features, labels.cpu().numpy())
+
+    def _autocast(self) -> AbstractContextManager[object]:
+        kind = PRECISIONS[self.precision]
+        return nullcontext() if kind is None else torch.autocast(self.device.type, dtype=kind)
+
+
+def _check_finite(network: nn.Module) -> None:
+    for name, value in network.state_dict().items():
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise ValueError(f"the network's weights are not finite, first in {name}: load or train it again")

@@ -1,0 +1,166 @@
+"""Schedulers: which level each frame gets. Plain Python; what a scheduler remembers goes in and comes out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, NamedTuple, Protocol
+
+
+class Level(StrEnum):
+    """How much of the network runs on a frame."""
+
+    KEY = "key"
+    """All of it."""
+    PARTIAL = "partial"
+    """Some blocks, perhaps at a smaller scale; the rest comes from the last computed frame."""
+    CARRY = "carry"
+    """None of it: the last labels are moved along."""
+
+
+class Evidence(NamedTuple):
+    """What a scheduler may look at."""
+
+    distortion: float
+    """Mean of the spatial mask against the last computed frame."""
+    drift: float
+    """Distortion since the last key frame, less what partial frames refreshed."""
+
+
+class Memory(NamedTuple):
+    """What a scheduler knows of the frames before."""
+
+    since_key: int = 0
+    """Frames since the last key frame; 0 right after one."""
+    threshold: float = math.inf
+    """Distortion above which the paper's policy calls a key frame."""
+
+
+AFTER_FIRST_FRAME = Memory()
+
+
+class Scheduler(Protocol):
+    """Decides a frame's level from the evidence, and what to remember of it."""
+
+    name: ClassVar[str]
+    reuses: ClassVar[bool]
+    """False if partial frames take nothing from the frame before."""
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level: ...
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory: ...
+
+
+def _count(level: Level, memory: Memory) -> int:
+    return 0 if level is Level.KEY else memory.since_key + 1
+
+
+@dataclass(frozen=True)
+class PaperScheduler:
+    """The paper's policy: a key frame where distortion rises above a threshold that follows the last frame's."""
+
+    after_key: float = 2.0
+    """γ1: right after a key frame the next one should not be a key frame."""
+    after_partial: float = 0.95
+    """γ2: after a partial frame the next one should lean towards a key frame."""
+    name: ClassVar[str] = "paper"
+    reuses: ClassVar[bool] = True
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        return Level.KEY if evidence.distortion > memory.threshold else Level.PARTIAL
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        factor = self.after_key if level is Level.KEY else self.after_partial
+        return Memory(_count(level, memory), factor * evidence.distortion)
+
+
+@dataclass(frozen=True)
+class FixedPeriod:
+    """A key frame every `period` frames, the level `between` on the others."""
+
+    period: int = 2
+    between: Level = Level.PARTIAL
+    name: ClassVar[str] = "fixed"
+    reuses: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.period < 1:
+            raise ValueError(f"the period of key frames is at least 1; got {self.period}")
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        return Level.KEY if memory.since_key + 1 >= self.period else self.between
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        return Memory(_count(level, memory))
+
+
+@dataclass(frozen=True)
+class PerFramePruning:
+    """Every frame through the pruned network, nothing reused: the paper's rival without feature aggregation."""
+
+    name: ClassVar[str] = "per-frame"
+    reuses: ClassVar[bool] = False
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        return Level.PARTIAL
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        return Memory(_count(level, memory))
+
+
+@dataclass(frozen=True)
+class AlwaysKey:
+    """The base network on every frame."""
+
+    name: ClassVar[str] = "always-key"
+    reuses: ClassVar[bool] = True
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        return Level.KEY
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        return Memory()
+
+
+@dataclass(frozen=True)
+class DriftBudget:
+    """Carry while little has gone wrong since the last key frame, refresh when some has, start over when much has."""
+
+    key_above: float = 0.3
+    """Drift at which the whole network runs."""
+    partial_above: float = math.inf
+    """Distortion since the last computed frame at which a partial frame refreshes; infinite: never."""
+    longest: int = 30
+    """Most frames from one key frame to the next, so that what distortion does not see cannot last."""
+    name: ClassVar[str] = "drift"
+    reuses: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.key_above < 0 or self.partial_above < 0 or self.longest < 1:
+            raise ValueError(f"a drift budget needs thresholds of 0 or more and longest of 1 or more; got {self}")
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        if evidence.drift > self.key_above or memory.since_key + 1 >= self.longest:
+            return Level.KEY
+        return Level.PARTIAL if evidence.distortion > self.partial_above else Level.CARRY
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        return Memory(_count(level, memory))
+
+
+SCHEDULERS: dict[str, type[Scheduler]] = {
+    kind.name: kind for kind in (DriftBudget, PaperScheduler, FixedPeriod, PerFramePruning, AlwaysKey)
+}
+
+
+def scheduler_named(name: str, **options: float | int | str) -> Scheduler:
+    """Build a scheduler by its name; `options` are its fields."""
+    if name not in SCHEDULERS:
+        raise ValueError(f"no scheduler is called {name!r}; there are {', '.join(SCHEDULERS)}")
+    if "between" in options:
+        options = {**options, "between": Level(str(options["between"]))}
+    try:
+        return SCHEDULERS[name](**options)
+    except TypeError as error:
+        raise ValueError(f"scheduler {name!r}: {error}") from None

@@ -1,0 +1,92 @@
+import math
+
+import pytest
+
+from stmg.scheduler import (
+    AFTER_FIRST_FRAME,
+    SCHEDULERS,
+    DriftBudget,
+    Evidence,
+    FixedPeriod,
+    Level,
+    Memory,
+    PaperScheduler,
+    scheduler_named,
+)
+
+
+def levels(scheduler, distortions, drifts=None):
+    """The levels of the frames after a first key frame."""
+    memory, out = AFTER_FIRST_FRAME, []
+    for number, distortion in enumerate(distortions):
+        evidence = Evidence(distortion, drifts[number] if drifts else distortion)
+        level = scheduler.decide(evidence, memory)
+        memory = scheduler.remember(level, evidence, memory)
+        out.append(level.value[0])
+    return "".join(out)
+
+
+def test_the_papers_thresholds_by_hand():
+    scheduler = PaperScheduler()
+    memory = scheduler.remember(Level.KEY, Evidence(0.3, 0), AFTER_FIRST_FRAME)
+    assert memory.threshold == pytest.approx(0.6)
+    memory = scheduler.remember(Level.PARTIAL, Evidence(0.4, 0), memory)
+    assert memory.threshold == pytest.approx(0.38)
+    assert scheduler.decide(Evidence(0.39, 0), memory) is Level.KEY
+    assert scheduler.decide(Evidence(0.37, 0), memory) is Level.PARTIAL
+
+
+def test_the_papers_policy_after_the_first_frame_never_calls_a_key_frame():
+    assert PaperScheduler().decide(Evidence(1.0, 0), AFTER_FIRST_FRAME) is Level.PARTIAL
+
+
+def test_the_papers_policy_alternates_when_distortion_is_steady_and_rests_when_it_falls():
+    assert levels(PaperScheduler(), [0.2] * 6) == "pkpkpk"
+    assert levels(PaperScheduler(), [0.5 * 0.9**n for n in range(8)]) == "p" * 8
+
+
+def test_two_key_frames_in_a_row_need_distortion_to_double():
+    assert levels(PaperScheduler(), [0.2, 0.2, 0.39, 0.1]) == "pkpp"
+    assert levels(PaperScheduler(), [0.2, 0.2, 0.41, 0.1]) == "pkkp"
+
+
+@pytest.mark.parametrize(("period", "expected"), [(1, "kkkkkk"), (2, "pkpkpk"), (3, "ppkppk")])
+def test_fixed_period(period, expected):
+    assert levels(FixedPeriod(period), [0.1] * 6) == expected
+    assert levels(FixedPeriod(period, Level.CARRY), [0.1] * 6) == expected.replace("p", "c")
+
+
+def test_per_frame_pruning_and_always_key():
+    assert levels(SCHEDULERS["per-frame"](), [0.1, 0.9]) == "pp"
+    assert not SCHEDULERS["per-frame"].reuses
+    assert levels(SCHEDULERS["always-key"](), [0.0, 0.0]) == "kk"
+
+
+def test_drift_budget_has_three_levels():
+    scheduler = DriftBudget(key_above=0.5, partial_above=0.2)
+    assert levels(scheduler, [0.1, 0.3, 0.3], drifts=[0.1, 0.3, 0.6]) == "cpk"
+    assert levels(DriftBudget(key_above=0.5), [0.1, 0.4, 0.6]) == "cck"
+
+
+def test_drift_budget_ends_a_run_however_quiet():
+    assert levels(DriftBudget(longest=4), [0.0] * 9) == "ccckccckc"
+
+
+def test_a_budget_of_nothing_is_the_base_network_wherever_anything_changed():
+    assert levels(DriftBudget(key_above=0), [0.01] * 4) == "kkkk"
+
+
+def test_names_and_options_are_checked():
+    assert scheduler_named("fixed", period=3, between="carry") == FixedPeriod(3, Level.CARRY)
+    with pytest.raises(ValueError, match="drift, paper, fixed"):
+        scheduler_named("sometimes")
+    with pytest.raises(ValueError, match="periode"):
+        scheduler_named("fixed", periode=3)
+    with pytest.raises(ValueError, match="at least 1"):
+        FixedPeriod(0)
+    with pytest.raises(ValueError, match="0 or more"):
+        DriftBudget(key_above=-1)
+
+
+def test_first_memory():
+    assert Memory(0, math.inf) == AFTER_FIRST_FRAME
