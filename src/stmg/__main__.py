@@ -1,0 +1,5 @@
+"""python -m stmg: the command line."""
+
+from stmg.cli import main
+
+main()

@@ -1,0 +1,167 @@
+"""Checkpoints: weights as safetensors and what they are as JSON, saved and loaded together, by name or path."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
+from stmg.networks import build
+from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD, TorchRuntime
+from stmg.scheduler import scheduler_named
+from stmg.segmenter import VideoSegmenter
+
+WEIGHTS = "model.safetensors"
+CARD = "stmg.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a checkpoint is, beside its weights."""
+
+    network: str
+    """A network of the package, or any other name for one that the loader is given."""
+    num_classes: int
+    size: tuple[int, int]
+    """(H, W) it was trained or meant for; others work."""
+    class_names: tuple[str, ...] = ()
+    palette: tuple[tuple[int, int, int], ...] = ()
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
+    head: str | None = None
+    blocks: tuple[str, ...] = ()
+    output: str | int | None = None
+    mask_generator: bool = False
+    two_weight_sets: bool = False
+    scheduler: dict[str, Any] = field(default_factory=lambda: {"name": "drift"})
+    motion: str = "dis"
+    partial_scale: float = 1.0
+    notes: dict[str, Any] = field(default_factory=dict)
+    """Data, command, time, figures: whatever whoever made it wants known."""
+
+
+def save(folder: str | Path, network: AcceleratedNetwork, card: Card, *, half: bool = False) -> None:
+    """Write a checkpoint; an older one in the same folder stays whole until the new one is."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    if half:
+        tensors = {name: v.half() if v.is_floating_point() else v for name, v in tensors.items()}
+    save_file(tensors, folder / f"{WEIGHTS}.new")
+    text = json.dumps({"format": FORMAT, **asdict(card)}, indent=2) + "\n"
+    (folder / f"{CARD}.new").write_text(text)
+    for name in (WEIGHTS, CARD):
+        os.replace(folder / f"{name}.new", folder / name)
+
+
+def read_card(folder: Path) -> Card:
+    """The card of a checkpoint folder, or an error that says what is wrong with it."""
+    path = folder / CARD
+    if not path.is_file():
+        raise ValueError(f"{folder} is no checkpoint: it has no {CARD}")
+    try:
+        content = json.loads(path.read_text())
+        if content.pop("format", None) != FORMAT:
+            raise ValueError(f"{path} has another format than {FORMAT}: it needs another version of stmg")
+        tuples = {key: _tupled(value) for key, value in content.items()}
+        return Card(**tuples)
+    except (json.JSONDecodeError, TypeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+
+
+def load_network(
+    name: str | Path, model: nn.Module | None = None, device: str | None = None
+) -> tuple[AcceleratedNetwork, Card]:
+    """The network of a checkpoint with its weights, and its card.
+
+    `model` is the network itself, with any weights, where the checkpoint is of a user's own.
+    """
+    folder = find(name)
+    card = read_card(folder)
+    model = build(card.network, card.num_classes) if model is None else model
+    network = accelerate(
+        model.to(device or "cpu"),
+        torch.zeros(1, 3, 64, 64, device=device or "cpu"),
+        head=card.head,
+        blocks=list(card.blocks),
+        output=card.output,
+        mask_generator=card.mask_generator,
+        two_weight_sets=card.two_weight_sets,
+    )
+    try:
+        tensors = load_file(folder / WEIGHTS, device=str(device or "cpu"))
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
+        raise ValueError(f"the weights in {folder} are of another network than {card.network}: {first}") from None
+    return network, card
+
+
+def load(
+    name: str | Path,
+    *,
+    model: nn.Module | None = None,
+    device: str | None = None,
+    precision: str = "fp32",
+    **settings: Any,
+) -> VideoSegmenter:
+    """A segmenter from a shipped name, a checkpoint folder or a Hub id; `settings` are those of `VideoSegmenter`."""
+    network, card = load_network(name, model, device)
+    runtime = TorchRuntime(network, device=device, precision=precision, mean=card.mean, std=card.std)
+    chosen: dict[str, Any] = {
+        "scheduler": scheduler_named(**card.scheduler),
+        "motion": card.motion,
+        "partial_scale": card.partial_scale,
+        "palette": np.array(card.palette, np.uint8) if card.palette else None,
+        "class_names": card.class_names,
+    }
+    return VideoSegmenter(runtime, **{**chosen, **settings})
+
+
+def shipped() -> tuple[str, ...]:
+    """Names of the checkpoints that come with the package."""
+    weights = Path(str(files("stmg") / "weights"))
+    return tuple(sorted(path.name for path in weights.iterdir())) if weights.is_dir() else ()
+
+
+def find(name: str | Path) -> Path:
+    """The folder of a checkpoint: a path, a shipped name, or a Hub id that is fetched."""
+    folder = Path(name)
+    if folder.is_dir():
+        return folder
+    if str(name) in shipped():
+        return Path(str(files("stmg") / "weights" / str(name)))
+    if str(name).count("/") == 1 and not folder.parent.exists() and not str(name).startswith((".", "/")):
+        return _from_hub(str(name))
+    known = ", ".join(shipped()) or "none yet"
+    raise ValueError(f"no checkpoint at {name}; give a checkpoint folder, a Hub id or a shipped name ({known})")
+
+
+def _from_hub(name: str) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError:
+        raise ImportError(f'{name} looks like a Hub id; fetching it needs: pip install "stmg[hub]"') from None
+    try:
+        return Path(snapshot_download(name, allow_patterns=[WEIGHTS, CARD]))
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ValueError(f"{name} could not be fetched from the Hub: {reason}") from None
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(_tupled(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,148 @@
+"""The command line: verbs only, each calls one function."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(
+    name="stmg",
+    help="Faster video segmentation: compute again only what has changed.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; the fastest there is if not given.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads to use.")]
+
+
+@app.command()
+def segment(
+    source: Annotated[
+        str, typer.Argument(help="Video file, folder or pattern of images, camera:0, rtsp://..., or - for stdin.")
+    ],
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="Shipped name, checkpoint folder, Hub id, or file.py:function.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the outputs, or a video file.")] = Path("out"),
+    save: Annotated[
+        list[str] | None, typer.Option(help="overlay, records, timeline, labels; repeat for several.")
+    ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="drift, paper, fixed, per-frame, always-key; with settings: fixed:period=3,between=carry."),
+    ] = None,
+    motion: Annotated[str | None, typer.Option(help="dis, codec or none.")] = None,
+    device: Device = None,
+    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
+    threads: Threads = None,
+    limit: Annotated[int | None, typer.Option(help="Stop after this many frames.")] = None,
+    every: Annotated[int, typer.Option(help="Take each Nth frame.")] = 1,
+    resize: Annotated[str | None, typer.Option(help="HEIGHTxWIDTH to work at, such as 360x480.")] = None,
+) -> None:
+    """Segment a video: an overlay video, a record of each frame and a timeline of what was computed."""
+    from stmg.commands.segment import segment as run
+
+    settings: dict[str, Any] = {}
+    if scheduler is not None:
+        settings["scheduler"] = _scheduler(scheduler)
+    if motion is not None:
+        settings["motion"] = motion
+    code = run(
+        source,
+        model,
+        out,
+        save=save or ["overlay", "records", "timeline"],
+        device=device,
+        precision=precision,
+        threads=threads,
+        settings=settings,
+        every=every,
+        limit=limit,
+        resize=_size(resize),
+        console=Console(),
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def inspect(
+    model: Annotated[
+        str,
+        typer.Argument(help="Shipped name, checkpoint folder, Hub id, network such as ddrnet39, file.py:function."),
+    ],
+    size: Annotated[str | None, typer.Option(help="HEIGHTxWIDTH to count at, such as 1024x2048.")] = None,
+    classes: Annotated[int | None, typer.Option(help="Classes of a bare network.")] = None,
+    device: Device = None,
+    threads: Threads = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show which residual blocks of a network can be skipped, and what each costs."""
+    from stmg.commands.inspect import inspect as run
+    from stmg.commands.segment import use_threads
+
+    use_threads(threads)
+    raise typer.Exit(run(model, _size(size), classes, device, as_json, Console()))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the outputs.")] = Path("out/demo"),
+    steps: Annotated[int, typer.Option(help="How long to train the network.")] = 300,
+    frames: Annotated[int, typer.Option(help="How long a street to segment, at 15 frames a second.")] = 150,
+    threads: Threads = None,
+) -> None:
+    """Train a small network on rendered streets, then segment a street it has never seen, with and without stmg."""
+    from stmg.commands.demo import demo as run
+    from stmg.commands.segment import use_threads
+
+    use_threads(threads)
+    raise typer.Exit(run(out, steps, frames, Console()))
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line and exit code 2, trouble with the machine exit code 1."""
+    try:
+        app()
+    except (ValueError, TypeError, ImportError, FileNotFoundError) as error:
+        _fail(error, 2)
+    except (OSError, ArithmeticError, MemoryError) as error:
+        _fail(error, 1)
+
+
+def _fail(error: Exception, code: int) -> None:
+    if os.environ.get("STMG_DEBUG"):
+        raise error
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        text = 'this needs PyTorch: pip install "stmg[torch]"'
+    Console(stderr=True).print(f"[bold red]error:[/] {text}", soft_wrap=True, highlight=False)
+    sys.exit(code)
+
+
+def _size(text: str | None) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    parts = text.lower().split("x")
+    if len(parts) != 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise ValueError(f"a size is HEIGHTxWIDTH, such as 360x480; got {text!r}")
+    return int(parts[0]), int(parts[1])
+
+
+def _scheduler(text: str) -> Any:
+    from stmg.scheduler import scheduler_named
+
+    name, _, rest = text.partition(":")
+    options: dict[str, Any] = {}
+    for item in filter(None, rest.split(",")):
+        key, _, value = item.partition("=")
+        try:
+            options[key] = float(value) if "." in value or "inf" in value else int(value)
+        except ValueError:
+            options[key] = value
+    return scheduler_named(name, **options)

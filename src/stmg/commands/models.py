@@ -1,0 +1,78 @@
+"""Models as a user names them on the command line."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
+from stmg.checkpoint import find, load, load_network, read_card
+from stmg.networks import NETWORKS, build
+from stmg.runtimes.torch import TorchRuntime
+from stmg.segmenter import VideoSegmenter
+
+
+def segmenter_for(
+    model: str, size: tuple[int, int], device: str | None, precision: str, **settings: Any
+) -> VideoSegmenter:
+    """A segmenter from a shipped name, a checkpoint folder, a Hub id, or `file.py:function`."""
+    if ":" not in model:
+        if model in NETWORKS:
+            raise ValueError(f"{model} is a network without weights; give a checkpoint folder or a shipped name")
+        return load(model, device=device, precision=precision, **settings)
+    network = from_code(model)
+    if isinstance(network, nn.Module):
+        accelerated = accelerate(network.to(device or "cpu"), torch.zeros(1, 3, *size, device=device or "cpu"))
+        network = TorchRuntime(accelerated, device=device, precision=precision)
+    return VideoSegmenter(network, **settings)
+
+
+def network_for(
+    model: str, size: tuple[int, int] | None, num_classes: int | None, device: str | None
+) -> tuple[AcceleratedNetwork, tuple[int, int]]:
+    """The network behind a name and the size to look at it in; names of bare architectures are allowed here."""
+    if ":" in model or model in NETWORKS:
+        network = from_code(model) if ":" in model else build(model, num_classes or 19)
+        if not isinstance(network, nn.Module):
+            raise ValueError(f"{model} gives a {type(network).__name__}; only a torch.nn.Module can be looked into")
+        size = size or (360, 480)
+    else:
+        size = size or read_card(find(model)).size
+        network = load_network(model)[0].plain()
+    device = device or "cpu"
+    return accelerate(network.to(device), torch.zeros(1, 3, *size, device=device)), size
+
+
+def from_code(entry: str) -> Any:
+    """What the function named by `file.py:function` or `package.module:function` returns."""
+    place, _, function = entry.rpartition(":")
+    try:
+        module = _module(place)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{entry}: {error}") from None
+    if not hasattr(module, function):
+        names = [name for name in vars(module) if not name.startswith("_") and callable(vars(module)[name])]
+        raise ValueError(f"{place} has no {function!r}; it has: {', '.join(names) or 'nothing to call'}")
+    return getattr(module, function)()
+
+
+def _module(place: str) -> ModuleType:
+    path = Path(place)
+    if path.suffix != ".py":
+        return importlib.import_module(place)
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,162 @@
+"""stmg segment: a source in, an overlay video, records, labels and a timeline out."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import cv2
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from stmg.commands.models import segmenter_for
+from stmg.segmenter import VideoSegmenter
+from stmg.sinks import LabelImages, OverlayVideo, Records, Sink, Sinks
+from stmg.state import FrameResult
+from stmg.timeline import Timeline
+from stmg.video import VideoSource, open_video
+
+OUTPUTS = ("overlay", "records", "timeline", "labels")
+INTERRUPTED = 130
+
+
+def segment(
+    source: str,
+    model: str,
+    out: Path,
+    *,
+    save: list[str],
+    device: str | None,
+    precision: str,
+    threads: int | None,
+    settings: dict[str, Any],
+    every: int,
+    limit: int | None,
+    resize: tuple[int, int] | None,
+    console: Console,
+) -> int:
+    """Segment a source and write what was asked for; the exit code. An interruption keeps everything written so far."""
+    use_threads(threads)
+    interrupted = False
+    summary = Summary()
+    with open_video(source, every=every, limit=limit, resize=resize) as video:
+        segmenter = segmenter_for(model, resize or video.size or (360, 480), device, precision, **settings)
+        sinks = sinks_for(out, save, video, segmenter)
+        with sinks, _progress(console) as progress:
+            task = progress.add_task("segmenting", total=video.num_frames, told="")
+            try:
+                for result in segmenter.stream(video):
+                    sinks.write(result)
+                    summary.add(result)
+                    _advance(progress, task, summary)
+            except KeyboardInterrupt:
+                interrupted = True
+        damaged, dropped = video.damaged, video.dropped
+    console.print(summary.table())
+    if dropped:
+        console.print(f"[yellow]{dropped} frames came faster than they could be segmented and were dropped[/]")
+    if damaged:
+        console.print(f"[yellow]{damaged}[/]")
+    if interrupted:
+        console.print("[yellow]interrupted; the outputs hold every frame up to here[/]")
+    console.print(f"written to [bold]{out}[/]")
+    return INTERRUPTED if interrupted else 0
+
+
+def use_threads(threads: int | None) -> None:
+    """How many threads PyTorch and OpenCV may use."""
+    if threads is not None:
+        if threads < 1:
+            raise ValueError(f"at least 1 thread is needed; got {threads}")
+        torch.set_num_threads(threads)
+        cv2.setNumThreads(threads)
+
+
+def sinks_for(out: Path, save: list[str], video: VideoSource, segmenter: VideoSegmenter) -> Sinks:
+    """The outputs asked for; `out` names a video, or a folder for several."""
+    unknown = [name for name in save if name not in OUTPUTS]
+    if unknown:
+        raise ValueError(f"cannot save {unknown[0]!r}; there are {', '.join(OUTPUTS)}")
+    fps = video.fps or 30.0
+    if out.suffix:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        return Sinks(OverlayVideo(out, fps))
+    out.mkdir(parents=True, exist_ok=True)
+    sinks: list[Sink] = []
+    if "overlay" in save:
+        sinks.append(OverlayVideo(out / "overlay.mp4", fps))
+    if "records" in save:
+        sinks.append(Records(out / "records.jsonl"))
+    if "labels" in save:
+        sinks.append(LabelImages(out / "labels", segmenter.palette))
+    if "timeline" in save:
+        sinks.append(Timeline(out / "timeline.png", title=video.name))
+    return Sinks(*sinks)
+
+
+class Summary:
+    """Counts over a stream of any length: nothing is kept of a frame."""
+
+    def __init__(self) -> None:
+        self.frames: Counter[str] = Counter()
+        self.milliseconds: Counter[str] = Counter()
+        self.motion: Counter[str] = Counter()
+        self.macs = 0
+        self.counted = 0
+        self.started = time.perf_counter()
+
+    def add(self, result: FrameResult) -> None:
+        self.frames[result.level] += 1
+        self.milliseconds[result.level] += result.latency_ms  # type: ignore[assignment]
+        self.motion[result.motion] += 1
+        if result.macs is not None:
+            self.macs += result.macs
+            self.counted += 1
+
+    @property
+    def num_frames(self) -> int:
+        return self.frames.total()
+
+    @property
+    def fps(self) -> float:
+        """Frames a second from source to sinks."""
+        return self.num_frames / max(time.perf_counter() - self.started, 1e-9)
+
+    def shares(self) -> str:
+        total = max(self.num_frames, 1)
+        return " ".join(f"{level} {count / total:.0%}" for level, count in sorted(self.frames.items()))
+
+    def table(self) -> Table:
+        title = f"{self.num_frames} frames, {self.fps:.1f} FPS from source to outputs"
+        table = Table("level", "frames", "share", "mean ms", title=title)
+        for level, count in sorted(self.frames.items()):
+            mean = self.milliseconds[level] / count
+            table.add_row(level, str(count), f"{count / self.num_frames:.0%}", f"{mean:.1f}")
+        total = sum(self.milliseconds.values())
+        table.add_section()
+        table.add_row("all", str(self.num_frames), "", f"{total / max(self.num_frames, 1):.1f}")
+        sources = ", ".join(f"{name} {count}" for name, count in self.motion.most_common())
+        table.caption = f"motion fields: {sources}"
+        if self.counted:
+            table.caption += f"; {self.macs / self.counted / 1e9:.2f} GMACs a frame"
+        return table
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total}"),
+        TextColumn("{task.fields[told]}"),
+        TimeRemainingColumn(),
+        console=console,
+    )
+
+
+def _advance(progress: Progress, task: TaskID, summary: Summary) -> None:
+    told = f"{summary.fps:.1f} FPS  {summary.shares()}"
+    progress.update(task, advance=1, told=told)

@@ -1,0 +1,162 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import av
+import cv2
+import pytest
+import torch
+
+import stmg
+from stmg.acceleration.accelerate import accelerate
+from stmg.networks import build
+from zoo import panning
+
+
+def run(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "stmg", *map(str, arguments)], capture_output=True, text=True, timeout=120, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A checkpoint, a video and a folder of frames."""
+    folder = tmp_path_factory.mktemp("cli")
+    torch.manual_seed(0)
+    network = accelerate(build("small", 5), torch.zeros(1, 3, 96, 128))
+    blocks = tuple(block.name for block in network.blocks)
+    stmg.save(folder / "model", network, stmg.Card("small", 5, (96, 128), head=network.head, blocks=blocks))
+    frames = panning(20)
+    (folder / "frames").mkdir()
+    with av.open(str(folder / "video.mp4"), "w") as container:
+        stream = container.add_stream("libx264", rate=10)
+        stream.width, stream.height, stream.pix_fmt = 128, 96, "yuv420p"
+        for number, frame in enumerate(frames):
+            cv2.imwrite(str(folder / "frames" / f"{number}.png"), frame[:, :, ::-1])
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        container.mux(stream.encode(None))
+    return folder
+
+
+def test_help_names_the_verbs():
+    out = run("--help").stdout
+    assert all(verb in out for verb in ("segment", "inspect", "demo"))
+    assert "--scheduler" in run("segment", "--help").stdout
+
+
+def test_segment_writes_everything_asked_for(place, tmp_path):
+    saves = [word for name in ("overlay", "records", "timeline", "labels") for word in ("--save", name)]
+    done = run("segment", place / "video.mp4", "-m", place / "model", "-o", tmp_path, *saves, "--threads", 1)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
+    assert len(records) == len(list((tmp_path / "labels").iterdir())) == 20
+    assert records[0]["level"] == "key"
+    assert (tmp_path / "timeline.png").stat().st_size > 1000
+    with av.open(str(tmp_path / "overlay.mp4")) as video:
+        assert sum(1 for _ in video.decode(video=0)) == 20
+    assert "20 frames" in done.stdout
+
+
+def test_segment_takes_a_folder_every_other_frame_at_another_size(place, tmp_path):
+    arguments = ["--every", 2, "--limit", 5, "--resize", "48x64", "--scheduler", "fixed:period=2,between=carry"]
+    out = tmp_path / "short.mp4"
+    done = run("segment", place / "frames", "-m", place / "model", "-o", out, "--motion", "none", *arguments)
+    assert done.returncode == 0, done.stderr
+    with av.open(str(out)) as video:
+        sizes = [(frame.height, frame.width) for frame in video.decode(video=0)]
+    assert sizes == [(48, 64)] * 5
+
+
+def test_segment_reads_standard_input(place, tmp_path):
+    with (place / "video.mp4").open("rb") as stdin:
+        done = run("segment", "-", "-m", place / "model", "-o", tmp_path, "--save", "records", stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 20
+
+
+def test_segment_takes_a_network_or_a_black_box_from_a_file(place, tmp_path):
+    code = tmp_path / "mine.py"
+    code.write_text(
+        "import numpy as np\nfrom stmg.networks import build\n"
+        "def network():\n    return build('small', 3)\n"
+        "def box():\n    return lambda image: image.transpose(2, 0, 1).astype(np.float32)\n"
+    )
+    for function in ("network", "box"):
+        done = run("segment", place / "frames", "-m", f"{code}:{function}", "-o", tmp_path / function, "--limit", 4)
+        assert done.returncode == 0, done.stderr
+        assert len((tmp_path / function / "records.jsonl").read_text().splitlines()) == 4
+    done = run("segment", place / "frames", "-m", f"{code}:netwrk", "-o", tmp_path / "x")
+    assert done.returncode == 2
+    assert "it has: build, network, box" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "more", "told"),
+    [
+        ("missing.mp4", "model", [], "does not exist"),
+        ("video.mp4", "nowhere", [], "no checkpoint at"),
+        ("video.mp4", "ddrnet23-slim", [], "without weights"),
+        ("video.mp4", "model", ["--scheduler", "often"], "no scheduler is called"),
+        ("video.mp4", "model", ["--motion", "raft"], "no motion is called"),
+        ("video.mp4", "model", ["--resize", "big"], "HEIGHTxWIDTH"),
+        ("video.mp4", "model", ["--save", "gif"], "cannot save"),
+        ("video.mp4", "model", ["--threads", "0"], "at least 1 thread"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_two(place, tmp_path, source, model, more, told):
+    model = place / model if model == "model" else model
+    done = run("segment", place / source, "-m", model, "-o", tmp_path / "out", *more)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_network_of_another_class_count_is_told(place, tmp_path):
+    """Broken weights on disk are a user's trouble too, not a traceback."""
+    (tmp_path / "model").mkdir()
+    for path in (place / "model").iterdir():
+        (tmp_path / "model" / path.name).write_bytes(path.read_bytes())
+    card = tmp_path / "model" / "stmg.json"
+    card.write_text(card.read_text().replace('"num_classes": 5', '"num_classes": 9'))
+    done = run("segment", place / "video.mp4", "-m", tmp_path / "model", "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert "another network than small" in done.stderr
+
+
+def test_an_interruption_keeps_what_is_done(place, tmp_path):
+    slow = tmp_path / "slow.py"
+    slow.write_text(
+        "import time\ndef box():\n    def segment(image):\n        time.sleep(0.1)\n"
+        "        return image.argmax(2)\n    return segment\n"
+    )
+    command = [sys.executable, "-m", "stmg", "segment", place / "video.mp4", "-m", f"{slow}:box"]
+    command += ["-o", tmp_path / "out", "--scheduler", "always-key"]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    records = tmp_path / "out" / "records.jsonl"
+    for _ in range(600):
+        if records.exists() and len(records.read_text().splitlines()) >= 3:
+            break
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"interrupted" in out
+    number = len(records.read_text().splitlines())
+    assert 3 <= number < 20
+    with av.open(str(tmp_path / "out" / "overlay.mp4")) as video:
+        assert sum(1 for _ in video.decode(video=0)) == number
+
+
+def test_inspect_lists_blocks_and_both_counts(place):
+    facts = json.loads(run("inspect", "ddrnet23-slim", "--size", "64x128", "--json").stdout)
+    assert len(facts["blocks"]) == 6
+    assert facts["head"] == "final_layer"
+    assert facts["macs_all_blocks_skipped"] < facts["macs_without_head"] < facts["macs"]
+    text = run("inspect", place / "model").stdout
+    assert "stage1.1" in text
+    assert "5 classes" in text
