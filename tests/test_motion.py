@@ -96,7 +96,8 @@ def test_views_are_small_but_never_too_small_to_search(size):
     assert min(now.grey.shape) >= 16
     assert now.grey.shape[1] <= 500
     assert now.size == size
-    assert DisMotion().between(before, now).field.shape[:2] == now.grey.shape
+    height, width = now.grey.shape
+    assert DisMotion().between(before, now).field.shape == (height // 2, width // 2, 2)
 
 
 BLOCKS = np.dtype([(n, "i4") for n in ("source", "w", "h", "dst_x", "dst_y", "motion_x", "motion_y", "motion_scale")])
@@ -155,6 +156,18 @@ def test_a_coded_videos_own_vectors_follow_its_motion(tmp_path, b_frames):
     assert len(from_codec) >= len(motions) / 2
     speeds = [float(np.median(field[..., 0])) * 192 for field in from_codec]
     assert np.median(speeds) == pytest.approx(4, abs=0.5)
+
+
+def test_fields_of_both_sources_compose():
+    """A stream may change between codec vectors and search at any frame."""
+    frames = panning(3, (96, 128), step=2)
+    one = view_of(Frame(frames[0], 0))
+    two = view_of(Frame(frames[1], 1, vectors=coded((96, 128), (2, 0))))
+    three = view_of(Frame(frames[2], 2))
+    first, second = CodecMotion().between(one, two), CodecMotion().between(two, three)
+    assert (first.source, second.source) == ("codec", "dis")
+    path = composed(first.field, second.field)
+    assert np.median(path[..., 0]) == pytest.approx(4 / 128, rel=0.1)
 
 
 def test_names_are_checked():

@@ -74,13 +74,17 @@ class DisMotion:
     def between(self, before: View, now: View) -> Motion:
         height, width = now.grey.shape
         pixels = self._flow().calc(now.grey, before.grey, None)
-        return Motion(pixels / np.array([width, height], np.float32), "dis")
+        # The search ends at half the view; its own enlargement adds nothing that is worth composing and moving.
+        coarse = cv2.resize(pixels, _field_size(now), interpolation=cv2.INTER_AREA)
+        return Motion(cv2.multiply(coarse, (1 / width, 1 / height, 0, 0)), "dis")
 
     def _flow(self) -> Any:
         if not hasattr(self._thread, "flow"):
             self._thread.flow = cv2.DISOpticalFlow.create(cv2.DISOpticalFlow_PRESET_ULTRAFAST)
-            # The preset stops at a quarter of the view. One scale more follows edges as well as a view twice as wide.
+            # The preset stops at a quarter of the view. One scale more follows edges as well as a view twice as wide;
+            # patches a little further apart pay for most of it.
             self._thread.flow.setFinestScale(1)
+            self._thread.flow.setPatchStride(5)
         return self._thread.flow
 
 
@@ -121,8 +125,7 @@ class CodecMotion:
             total[empty], weight[empty] = near[empty], count[empty]
         height, width = vectors.size
         mean = total / np.maximum(weight, 1e-6)[:, :, None] / np.array([width, height], np.float32)
-        rows, columns = now.grey.shape
-        field: Field = cv2.resize(mean * np.float32(step / distance), (columns, rows), interpolation=cv2.INTER_LINEAR)
+        field: Field = cv2.resize(mean * np.float32(step / distance), _field_size(now), interpolation=cv2.INTER_LINEAR)
         return field
 
 
@@ -168,9 +171,9 @@ def move(values: Any, field: Field | None, *, nearest: bool = False) -> Any:
     if not isinstance(values, np.ndarray):
         return _move_tensor(values, field, nearest)
     height, width = values.shape[:2]
-    if field.shape[:2] != (height, width):
-        field = cv2.resize(field, (width, height), interpolation=cv2.INTER_LINEAR)
     places = cv2.multiply(field, (width, height, 0, 0))
+    if field.shape[:2] != (height, width):
+        places = cv2.resize(places, (width, height), interpolation=cv2.INTER_LINEAR)
     cv2.add(places, _grid(height, width), dst=places)
     how = cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR
     return cv2.remap(values, places, None, how, borderMode=cv2.BORDER_REPLICATE)
@@ -182,8 +185,9 @@ def unexplained(before: View, now: View, field: Field | None) -> Map:
     The difference that is left after moving is held against the local contrast, so that texture and light count alike,
     and a floor of ten grey levels stands for sensor noise.
     """
-    left = cv2.absdiff(now.grey, move(before.grey, field))
-    contrast = cv2.blur(cv2.absdiff(now.grey, cv2.blur(now.grey, (15, 15))), (15, 15))
+    then, there = (cv2.resize(view.grey, _field_size(view), interpolation=cv2.INTER_AREA) for view in (before, now))
+    left = cv2.absdiff(there, move(then, field))
+    contrast = cv2.blur(cv2.absdiff(there, cv2.blur(there, (7, 7))), (7, 7))
     share = np.minimum(left / (2.5 * contrast.astype(np.float32) + 10), 1)
     height, width = map_shape(now)
     cells: Map = cv2.resize(share, (width, height), interpolation=cv2.INTER_AREA)
@@ -210,6 +214,12 @@ def _move_tensor(values: Any, field: Field, nearest: bool) -> Any:
     return functional.grid_sample(values, places, mode=mode, padding_mode="border", align_corners=False)
 
 
+def _field_size(view: View) -> tuple[int, int]:
+    """(w, h) of every field between views of this size, so that fields from different sources compose."""
+    height, width = view.grey.shape
+    return width // 2, height // 2
+
+
 @lru_cache(maxsize=16)
 def _grid(height: int, width: int) -> Field:
     columns, rows = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
@@ -219,20 +229,22 @@ def _grid(height: int, width: int) -> Field:
 def _painted(blocks: NDArray[Any], size: tuple[int, int], cell: int = 8) -> tuple[NDArray[np.float32], Map]:
     """Vectors in pixels summed over cells of the coded picture, (rows, columns, 2), and how many each cell got."""
     rows, columns = -(-size[0] // cell), -(-size[1] // cell)
-    total, weight = np.zeros((rows, columns, 2), np.float32), np.zeros((rows, columns), np.float32)
-    scale = np.maximum(blocks["motion_scale"], 1).astype(np.float32)
-    vectors = np.stack((blocks["motion_x"] / scale, blocks["motion_y"] / scale), axis=-1)
-    for wide, high in {(int(block["w"]), int(block["h"])) for block in blocks}:
-        chosen = (blocks["w"] == wide) & (blocks["h"] == high)
-        top = (blocks["dst_y"][chosen].astype(int) - high // 2) // cell
-        left = (blocks["dst_x"][chosen].astype(int) - wide // 2) // cell
-        for down in range(max(1, high // cell)):
-            for right in range(max(1, wide // cell)):
-                row, column = top + down, left + right
-                inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
-                np.add.at(total, (row[inside], column[inside]), vectors[chosen][inside])
-                np.add.at(weight, (row[inside], column[inside]), 1)
-    return total, weight
+    wide, high = blocks["w"].astype(int), blocks["h"].astype(int)
+    top, left = (blocks["dst_y"] - high // 2) // cell, (blocks["dst_x"] - wide // 2) // cell
+    scale = np.maximum(blocks["motion_scale"], 1)
+    places, chosen = [], []
+    for down in range(max(1, int(high.max()) // cell)):
+        for right in range(max(1, int(wide.max()) // cell)):
+            row, column = top + down, left + right
+            reached = (down * cell < high) & (right * cell < wide)
+            inside = reached & (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+            places.append((row * columns + column)[inside])
+            chosen.append(np.flatnonzero(inside))
+    place, block = np.concatenate(places), np.concatenate(chosen)
+    x, y = ((blocks[name] / scale)[block] for name in ("motion_x", "motion_y"))
+    sums = [np.bincount(place, weights, minlength=rows * columns) for weights in (x, y, None)]
+    planes = np.stack(sums, axis=-1).reshape(rows, columns, 3).astype(np.float32)
+    return np.ascontiguousarray(planes[:, :, :2]), np.ascontiguousarray(planes[:, :, 2])
 
 
 def _helps(before: View, now: View, field: Field) -> bool:

@@ -77,13 +77,15 @@ class DDRNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, image: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        low = detail = self.layer2(F.relu(self.layer1(self.conv1(image))))
+        low = detail = self.layer2(F.relu(self.layer1(self.conv1(image)), inplace=True))
         for tag in self.exchanges:
             half_way = detail
-            low, detail = self._exchange(tag, F.relu(low), F.relu(detail))
-        context = self.spp(self.layer5(F.relu(low)))
-        detail = self.layer5_(F.relu(detail))
-        logits: Tensor = self.final_layer(_resized(context, detail) + detail)
+            detail = F.relu(detail)
+            low = detail if low is half_way else F.relu(low, inplace=True)
+            low, detail = self._exchange(tag, low, detail)
+        context = self.spp(self.layer5(F.relu(low, inplace=True)))
+        detail = self.layer5_(F.relu(detail, inplace=True))
+        logits: Tensor = self.final_layer(_resized(context, detail).add_(detail))
         return logits if self.seghead_extra is None else (logits, self.seghead_extra(half_way))
 
     def _exchange(self, tag: str, low: Tensor, detail: Tensor) -> tuple[Tensor, Tensor]:
@@ -92,7 +94,7 @@ class DDRNet(nn.Module):
         detail = self.get_submodule(f"layer{tag}_")(detail)
         to_low = self.get_submodule(f"down{tag}")(F.relu(detail))
         to_detail = self.get_submodule(f"compression{tag}")(F.relu(low))
-        return low + to_low, detail + _resized(to_detail, detail)
+        return to_low.add_(low), _resized(to_detail, detail).add_(detail)
 
 
 class BasicBlock(nn.Module):
@@ -107,7 +109,7 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         out = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)), inplace=True)))
-        out = out + (x if self.downsample is None else self.downsample(x))
+        out += x if self.downsample is None else self.downsample(x)
         return out if self.last else F.relu(out, inplace=True)
 
 
