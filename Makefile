@@ -18,7 +18,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/lint-imports
 
 benchmark: $(VENV)/.installed
-	$(BIN)/python benchmarks/skipping.py
+	$(BIN)/python benchmarks/skipping.py --repeats 25
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

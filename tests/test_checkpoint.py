@@ -100,7 +100,7 @@ def test_a_save_that_fails_leaves_the_old_checkpoint_whole(saved, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("stmg.checkpoint.save_file", full)
+    monkeypatch.setattr("stmg.checkpoint.serialised", full)
     with pytest.raises(OSError, match="No space"):
         stmg.save(folder, network, card_for(network))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

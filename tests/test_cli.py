@@ -116,6 +116,16 @@ def test_a_mistake_is_one_line_and_exit_code_two(place, tmp_path, source, model,
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_foreign_weights_are_loaded_into_a_bare_network(place, tmp_path):
+    torch.save({f"module.{k}": v for k, v in build("ddrnet23-narrow", 7).state_dict().items()}, tmp_path / "w.pth")
+    arguments = ["segment", place / "frames", "--limit", 2, "--save", "records", "-o", tmp_path, "--weights"]
+    done = run(*arguments, tmp_path / "w.pth", "-m", "ddrnet23-narrow")
+    assert done.returncode == 0, done.stderr
+    done = run(*arguments, tmp_path / "w.pth", "-m", "ddrnet23-slim")
+    assert done.returncode == 2
+    assert "another network: conv1.0.weight is 16x3x3x3" in done.stderr
+
+
 def test_a_network_of_another_class_count_is_told(place, tmp_path):
     """Broken weights on disk are a user's trouble too, not a traceback."""
     (tmp_path / "model").mkdir()

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialised
 from torch import nn
 
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
@@ -58,7 +59,7 @@ def save(folder: str | Path, network: AcceleratedNetwork, card: Card, *, half: b
     tensors = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     if half:
         tensors = {name: v.half() if v.is_floating_point() else v for name, v in tensors.items()}
-    save_file(tensors, folder / f"{WEIGHTS}.new")
+    (folder / f"{WEIGHTS}.new").write_bytes(serialised(tensors))
     text = json.dumps({"format": FORMAT, **asdict(card)}, indent=2) + "\n"
     (folder / f"{CARD}.new").write_text(text)
     for name in (WEIGHTS, CARD):

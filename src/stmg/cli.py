@@ -30,6 +30,9 @@ def segment(
         str, typer.Option("--model", "-m", help="Shipped name, checkpoint folder, Hub id, or file.py:function.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the outputs, or a video file.")] = Path("out"),
+    weights: Annotated[
+        Path | None, typer.Option(help=".pth or .safetensors for a bare network such as ddrnet23-slim.")
+    ] = None,
     save: Annotated[
         list[str] | None, typer.Option(help="overlay, records, timeline, labels; repeat for several.")
     ] = None,
@@ -58,6 +61,7 @@ def segment(
         model,
         out,
         save=save or ["overlay", "records", "timeline"],
+        weights=weights,
         device=device,
         precision=precision,
         threads=threads,
@@ -93,7 +97,7 @@ def inspect(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the outputs.")] = Path("out/demo"),
-    steps: Annotated[int, typer.Option(help="How long to train the network.")] = 300,
+    steps: Annotated[int, typer.Option(help="How long to train the network.")] = 500,
     frames: Annotated[int, typer.Option(help="How long a street to segment, at 15 frames a second.")] = 150,
     threads: Threads = None,
 ) -> None:

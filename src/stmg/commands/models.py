@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -15,19 +16,27 @@ from torch import nn
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
 from stmg.checkpoint import find, load, load_network, read_card
 from stmg.networks import NETWORKS, build
+from stmg.networks.foreign import load_foreign, read_state_dict
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
 
 
 def segmenter_for(
-    model: str, size: tuple[int, int], device: str | None, precision: str, **settings: Any
+    model: str, weights: Path | None, size: tuple[int, int], device: str | None, precision: str, **settings: Any
 ) -> VideoSegmenter:
-    """A segmenter from a shipped name, a checkpoint folder, a Hub id, or `file.py:function`."""
-    if ":" not in model:
-        if model in NETWORKS:
-            raise ValueError(f"{model} is a network without weights; give a checkpoint folder or a shipped name")
+    """A segmenter from a shipped name, a checkpoint folder, a Hub id, `file.py:function`, or a network and weights."""
+    if not is_code(model) and model not in NETWORKS:
+        if weights is not None:
+            raise ValueError(f"--weights goes with one of the networks {', '.join(NETWORKS)} or file.py:function")
         return load(model, device=device, precision=precision, **settings)
-    network = from_code(model)
+    if is_code(model):
+        network = from_code(model)
+        if weights is not None:
+            load_foreign(network, read_state_dict(weights))
+    elif weights is not None:
+        network = weighted(model, weights)
+    else:
+        raise ValueError(f"{model} is a network without weights; give it some with --weights, or a checkpoint folder")
     if isinstance(network, nn.Module):
         accelerated = accelerate(network.to(device or "cpu"), torch.zeros(1, 3, *size, device=device or "cpu"))
         network = TorchRuntime(accelerated, device=device, precision=precision)
@@ -38,8 +47,8 @@ def network_for(
     model: str, size: tuple[int, int] | None, num_classes: int | None, device: str | None
 ) -> tuple[AcceleratedNetwork, tuple[int, int]]:
     """The network behind a name and the size to look at it in; names of bare architectures are allowed here."""
-    if ":" in model or model in NETWORKS:
-        network = from_code(model) if ":" in model else build(model, num_classes or 19)
+    if is_code(model) or model in NETWORKS:
+        network = from_code(model) if is_code(model) else build(model, num_classes or 19)
         if not isinstance(network, nn.Module):
             raise ValueError(f"{model} gives a {type(network).__name__}; only a torch.nn.Module can be looked into")
         size = size or (360, 480)
@@ -48,6 +57,23 @@ def network_for(
         network = load_network(model)[0].plain()
     device = device or "cpu"
     return accelerate(network.to(device), torch.zeros(1, 3, *size, device=device)), size
+
+
+def weighted(name: str, weights: Path) -> nn.Module:
+    """A network of the package with the weights of a foreign checkpoint, for as many classes as that has."""
+    state = read_state_dict(weights)
+    two, three = (build(name, number).state_dict() for number in (2, 3))
+    depends = [tensor for tensor in two if two[tensor].shape != three[tensor].shape]
+    if depends[0] not in state:
+        raise ValueError(f"{weights} has no {depends[0]}: it was not trained to segment, or is of another network")
+    network = build(name, len(state[depends[0]]))
+    load_foreign(network, state)
+    return network
+
+
+def is_code(model: str) -> bool:
+    """Whether a name has the form `place:function`; a path with a drive letter has not."""
+    return re.fullmatch(r".+:[A-Za-z_]\w*", model) is not None and not Path(model).exists()
 
 
 def from_code(entry: str) -> Any:

@@ -30,6 +30,7 @@ def segment(
     out: Path,
     *,
     save: list[str],
+    weights: Path | None,
     device: str | None,
     precision: str,
     threads: int | None,
@@ -44,7 +45,7 @@ def segment(
     interrupted = False
     summary = Summary()
     with open_video(source, every=every, limit=limit, resize=resize) as video:
-        segmenter = segmenter_for(model, resize or video.size or (360, 480), device, precision, **settings)
+        segmenter = segmenter_for(model, weights, resize or video.size or (360, 480), device, precision, **settings)
         sinks = sinks_for(out, save, video, segmenter)
         with sinks, _progress(console) as progress:
             task = progress.add_task("segmenting", total=video.num_frames, told="")

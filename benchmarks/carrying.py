@@ -1,0 +1,97 @@
+"""What carrying costs in accuracy, apart from any network, on a video of which every frame is labelled.
+
+The true labels, coarsened to 1/8 as a network would give them, stand for the network on one frame in N; the others are
+carried. Losses are relative to the same labels on every frame.
+
+    python benchmarks/carrying.py CAMVID/val CAMVID/valannot [--size 360x480]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.frames import Frame
+from stmg.motion import DisMotion, composed, move, view_of
+from stmg.runtimes.labels import labels_of
+
+PERIODS = (2, 3, 5, 10)
+NUM_CLASSES = 11
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("images", type=Path)
+    parser.add_argument("labels", type=Path)
+    parser.add_argument("--size", default="360x480")
+    arguments = parser.parse_args()
+    height, width = map(int, arguments.size.split("x"))
+    views, truths = [], []
+    for path in track(sorted(arguments.images.iterdir()), "reading"):
+        image = cv2.resize(cv2.imread(str(path)), (width, height), interpolation=cv2.INTER_AREA)
+        truth = cv2.imread(str(arguments.labels / f"{path.stem}.png"), cv2.IMREAD_UNCHANGED)
+        truths.append(cv2.resize(truth, (width, height), interpolation=cv2.INTER_NEAREST))
+        views.append(view_of(Frame(image[:, :, ::-1].copy())))
+    scores = [_coarse(truth) for truth in truths]
+    labels = [labels_of(score.transpose(2, 0, 1), (height, width)) for score in scores]
+    fields = [None, *[DisMotion().between(a, b).field for a, b in pairwise(views)]]
+
+    def stepwise(start: int, number: int) -> Any:
+        """Logits moved from each frame to the next."""
+        moved = scores[start]
+        for step in range(start + 1, number + 1):
+            moved = move(moved, fields[step])
+        return labels_of(moved.transpose(2, 0, 1), (height, width))
+
+    def along_path(start: int, number: int) -> Any:
+        """Labels moved once, along the composed path: what stmg does."""
+        path = None
+        for step in range(start + 1, number + 1):
+            path = composed(path, fields[step])
+        return move(labels[start], path, nearest=True)
+
+    ways: dict[str, Callable[[int, int], Any]] = {
+        "last labels copied": lambda start, number: labels[start],
+        "logits moved step by step": stepwise,
+        "labels moved along one path (stmg)": along_path,
+    }
+    base = _accuracy(labels, truths)
+    columns = [f"N = {period}" for period in PERIODS]
+    table = Table("relative mIoU", *columns, title=f"{len(truths)} frames, one in N known")
+    for name, way in ways.items():
+        losses = []
+        for period in track(PERIODS, name):
+            carried = [way(number - number % period, number) for number in range(len(truths))]
+            losses.append(f"{_accuracy(carried, truths) / base - 1:+.1%}")
+        table.add_row(name, *losses)
+    Console().print(table)
+
+
+def _coarse(truth: Any) -> Any:
+    """Shares of the classes in cells of 8x8 pixels, (h, w, C)."""
+    height, width = truth.shape
+    size = (-(-width // 8), -(-height // 8))
+    shares = ((truth == number).astype(np.float32) for number in range(NUM_CLASSES))
+    planes = [cv2.resize(share, size, interpolation=cv2.INTER_AREA) for share in shares]
+    return np.stack(planes, axis=-1)
+
+
+def _accuracy(labels: list[Any], truths: list[Any]) -> float:
+    confusion = ConfusionMatrix(NUM_CLASSES)
+    for one, truth in zip(labels, truths, strict=True):
+        confusion.add(one, truth)
+    return confusion.mean_iou()
+
+
+if __name__ == "__main__":
+    main()
