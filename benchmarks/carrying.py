@@ -3,7 +3,7 @@
 The true labels, coarsened to 1/8 as a network would give them, stand for the network on one frame in N; the others are
 carried. Losses are relative to the same labels on every frame.
 
-    python benchmarks/carrying.py CAMVID/val CAMVID/valannot [--size 360x480]
+    python benchmarks/carrying.py CAMVID [--size 360x480]
 """
 
 from __future__ import annotations
@@ -20,29 +20,28 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from stmg.data.camvid import open_camvid
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.frames import Frame
 from stmg.motion import DisMotion, composed, move, view_of
 from stmg.runtimes.labels import labels_of
 
 PERIODS = (2, 3, 5, 10)
-NUM_CLASSES = 11
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("images", type=Path)
-    parser.add_argument("labels", type=Path)
+    parser.add_argument("camvid", type=Path)
     parser.add_argument("--size", default="360x480")
     arguments = parser.parse_args()
-    height, width = map(int, arguments.size.split("x"))
+    size = height, width = tuple(map(int, arguments.size.split("x")))
+    data = open_camvid(arguments.camvid)
+    (video,) = data.videos("val")
     views, truths = [], []
-    for path in track(sorted(arguments.images.iterdir()), "reading"):
-        image = cv2.resize(cv2.imread(str(path)), (width, height), interpolation=cv2.INTER_AREA)
-        truth = cv2.imread(str(arguments.labels / f"{path.stem}.png"), cv2.IMREAD_UNCHANGED)
-        truths.append(cv2.resize(truth, (width, height), interpolation=cv2.INTER_NEAREST))
-        views.append(view_of(Frame(image[:, :, ::-1].copy())))
-    scores = [_coarse(truth) for truth in truths]
+    for place in track(video.labelled, "reading"):
+        truths.append(data.truth(video, place, size))
+        views.append(view_of(Frame(data.image(video, place, size))))
+    scores = [_coarse(truth, data.num_classes) for truth in truths]
     labels = [labels_of(score.transpose(2, 0, 1), (height, width)) for score in scores]
     fields = [None, *[DisMotion().between(a, b).field for a, b in pairwise(views)]]
 
@@ -65,29 +64,29 @@ def main() -> None:
         "logits moved step by step": stepwise,
         "labels moved along one path (stmg)": along_path,
     }
-    base = _accuracy(labels, truths)
+    base = _accuracy(labels, truths, data.num_classes)
     columns = [f"N = {period}" for period in PERIODS]
     table = Table("relative mIoU", *columns, title=f"{len(truths)} frames, one in N known")
     for name, way in ways.items():
         losses = []
         for period in track(PERIODS, name):
             carried = [way(number - number % period, number) for number in range(len(truths))]
-            losses.append(f"{_accuracy(carried, truths) / base - 1:+.1%}")
+            losses.append(f"{_accuracy(carried, truths, data.num_classes) / base - 1:+.1%}")
         table.add_row(name, *losses)
     Console().print(table)
 
 
-def _coarse(truth: Any) -> Any:
+def _coarse(truth: Any, num_classes: int) -> Any:
     """Shares of the classes in cells of 8x8 pixels, (h, w, C)."""
     height, width = truth.shape
     size = (-(-width // 8), -(-height // 8))
-    shares = ((truth == number).astype(np.float32) for number in range(NUM_CLASSES))
+    shares = ((truth == number).astype(np.float32) for number in range(num_classes))
     planes = [cv2.resize(share, size, interpolation=cv2.INTER_AREA) for share in shares]
     return np.stack(planes, axis=-1)
 
 
-def _accuracy(labels: list[Any], truths: list[Any]) -> float:
-    confusion = ConfusionMatrix(NUM_CLASSES)
+def _accuracy(labels: list[Any], truths: list[Any], num_classes: int) -> float:
+    confusion = ConfusionMatrix(num_classes)
     for one, truth in zip(labels, truths, strict=True):
         confusion.add(one, truth)
     return confusion.mean_iou()

@@ -243,6 +243,15 @@ def test_a_plain_module_is_accelerated_on_the_way(model):
     assert result.overlay().shape == (*SIZE, 3)
 
 
+def test_a_caller_may_write_on_what_it_gets(plain):
+    frames = panning(1, SIZE) * 3
+    segmenter = VideoSegmenter(plain, motion="none")
+    first = segmenter.step(frames[0]).labels
+    expected = first.copy()
+    first[:] = 9
+    assert np.array_equal(segmenter.step(frames[1]).labels, expected)
+
+
 def test_bad_settings_are_refused(plain):
     with pytest.raises(ValueError, match="no scheduler"):
         VideoSegmenter(plain, scheduler="whenever")

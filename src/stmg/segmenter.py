@@ -116,7 +116,7 @@ class VideoSegmenter:
             told, after = self._follow(frame, view, image, state, number)
         latency = 1000 * (time.perf_counter() - started)
         result = FrameResult(
-            labels=told.labels,
+            labels=told.labels.copy(),  # the caller may draw on its own; the state keeps this one
             level=told.level,
             reason=told.reason,
             distortion=told.evidence.distortion,

@@ -17,7 +17,7 @@ def test_spatial_mask_is_the_angle_computed_by_hand():
 def test_equal_frames_are_unchanged():
     generator = MaskGenerator(6).eval()
     features = generator.encode(torch.rand(1, 3, 64, 96))
-    assert float(generator(features, features).changed.max()) == pytest.approx(0, abs=1e-6)
+    assert generator(features, features).changed.max().item() == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("size", [(64, 96), (90, 123), (360, 480)])

@@ -1,0 +1,104 @@
+"""CamVid, 11 classes, in the layout of SegNet or as its authors published it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+from stmg.data.dataset import DataError, Dataset, Video
+from stmg.data.scenes import CLASS_NAMES, PALETTE
+from stmg.overlay import IGNORE
+
+SPLITS = ("train", "val", "test")
+RECORDED_RATE = 30.0  # frame numbers count the camera's frames
+LARGEST_STEP = 60  # camera frames between neighbours of one video: stills are a second apart, some a little more
+
+# The 32 colours of the original labels, grouped into the usual 11 classes; what is not listed is void.
+ORIGINAL_COLOURS = {
+    "Sky": ((128, 128, 128),),
+    "Building": ((128, 0, 0), (0, 128, 64), (64, 192, 0), (64, 0, 64), (192, 0, 128)),
+    "Pole": ((192, 192, 128), (0, 0, 64)),
+    "Road": ((128, 64, 128), (128, 0, 192), (192, 0, 64)),
+    "Sidewalk": ((0, 0, 192), (64, 192, 128), (128, 128, 192)),
+    "Tree": ((128, 128, 0), (192, 192, 0)),
+    "SignSymbol": ((192, 128, 128), (128, 128, 64), (0, 64, 64)),
+    "Fence": ((64, 64, 128),),
+    "Car": ((64, 0, 128), (64, 128, 192), (192, 128, 192), (192, 64, 128), (128, 64, 64)),
+    "Pedestrian": ((64, 64, 0), (192, 128, 64), (64, 0, 192), (64, 128, 64)),
+    "Bicyclist": ((0, 128, 192), (192, 0, 192)),
+}
+
+
+def open_camvid(root: str | Path) -> Dataset:
+    """CamVid at `root`: `train/` and `trainannot/` and so on, or `701_StillsRaw_full/` and `LabeledApproved_full/`."""
+    root = Path(root)
+    if (root / "train").is_dir() and (root / "trainannot").is_dir():
+        present = [split for split in SPLITS if (root / split).is_dir()]
+        pairs = {split: _pairs(root / split, root / f"{split}annot", "") for split in present}
+        # SegNet's own files number what has no class 11.
+        splits = {split: _videos(found) for split, found in pairs.items()}
+        return Dataset("CamVid", CLASS_NAMES, PALETTE, splits, recode={11: IGNORE})
+    images, labels = (_one(root, pattern) for pattern in ("*StillsRaw*", "Label*"))
+    if images is None or labels is None:
+        raise DataError(
+            f"{root} is not CamVid: it has neither train/ and trainannot/ "
+            "nor 701_StillsRaw_full/ and LabeledApproved_full/"
+        )
+    by_split: dict[str, list[tuple[Path, Path]]] = {split: [] for split in SPLITS}
+    for image, label in _pairs(images, labels, "_L"):
+        by_split[_split_of(image.stem)].append((image, label))
+    colours = {colour: CLASS_NAMES.index(name) for name, listed in ORIGINAL_COLOURS.items() for colour in listed}
+    splits = {split: _videos(found) for split, found in by_split.items() if found}
+    return Dataset("CamVid", CLASS_NAMES, PALETTE, splits, colours=colours)
+
+
+def _pairs(images: Path, labels: Path, suffix: str) -> list[tuple[Path, Path]]:
+    found = sorted(path for path in images.iterdir() if path.suffix.lower() in (".png", ".jpg", ".jpeg"))
+    if not found:
+        raise DataError(f"{images} holds no images")
+    pairs = []
+    for image in found:
+        label = labels / f"{image.stem}{suffix}.png"
+        if not label.is_file():
+            raise DataError(f"{image.name} has no labels: {label} does not exist")
+        pairs.append((image, label))
+    return pairs
+
+
+def _videos(pairs: list[tuple[Path, Path]]) -> tuple[Video, ...]:
+    """Pairs by drive, cut where the camera's frame numbers jump."""
+    drives: dict[str, list[tuple[int, Path, Path]]] = defaultdict(list)
+    for image, label in pairs:
+        name, number = _place(image.stem)
+        drives[name].append((number, image, label))
+    videos = []
+    for name, entries in drives.items():
+        entries.sort()
+        cuts = [place for place, (a, b) in enumerate(pairwise(entries), 1) if b[0] - a[0] > LARGEST_STEP]
+        for start, end in pairwise([0, *cuts, len(entries)]):
+            part = entries[start:end]
+            steps = [b[0] - a[0] for a, b in pairwise(part)]
+            rate = RECORDED_RATE / sorted(steps)[len(steps) // 2] if steps else None
+            videos.append(Video(f"{name}_{part[0][0]}", tuple(e[1] for e in part), tuple(e[2] for e in part), rate))
+    return tuple(videos)
+
+
+def _split_of(stem: str) -> str:
+    """SegNet's split of the 701 stills: the 15 Hz part of one drive validates, the dusk drives test."""
+    name, number = _place(stem)
+    if name == "0016E5" and 7959 <= number <= 8159 and number % 2:
+        return "val"
+    return "test" if name == "Seq05VD" or (name == "0001TP" and number >= 8550) else "train"
+
+
+def _place(stem: str) -> tuple[str, int]:
+    match = re.fullmatch(r"([^_]+)_f?(\d+)", stem)
+    if match is None:
+        raise DataError(f"{stem} is not a CamVid frame: names look like 0016E5_07959")
+    return match[1], int(match[2])
+
+
+def _one(root: Path, pattern: str) -> Path | None:
+    return next((path for path in sorted(root.glob(pattern)) if path.is_dir()), None)
