@@ -15,8 +15,7 @@ IMAGE = torch.rand(1, 3, 64, 96)
 
 
 def card_for(network, name="small", **more):
-    blocks = tuple(block.name for block in network.blocks)
-    return stmg.Card(name, network.num_classes, (64, 96), head=network.head, blocks=blocks, **more)
+    return stmg.Card(name, network.num_classes, (64, 96), **more)
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def test_what_is_saved_is_loaded_exactly(tmp_path, generator, two):
     if two:
         with torch.no_grad():
             network.second.head.inner[3].bias.add_(1)
-    stmg.save(tmp_path, network, card_for(network, mask_generator=generator, two_weight_sets=two))
+    stmg.save(tmp_path, network, card_for(network))
     again, card = load_network(tmp_path)
     assert card.mask_generator == generator
     state = again.state_dict()
@@ -67,6 +66,15 @@ def test_a_users_own_network_is_given_back_to_the_loader(tmp_path):
         assert torch.equal(again(IMAGE)[0], model(IMAGE)[0])
     with pytest.raises(ValueError, match="no network is called 'my own'"):
         load_network(tmp_path)
+
+
+def test_tied_weights_are_saved(tmp_path):
+    model = MobileNet()
+    model.tied = model.classifier
+    stmg.save(tmp_path, accelerate(model, IMAGE), stmg.Card("mine", 5, (64, 96)))
+    again, _ = load_network(tmp_path, model=model)
+    with torch.no_grad():
+        assert torch.equal(again(IMAGE)[0], model.eval()(IMAGE)[0])
 
 
 def test_a_checkpoint_of_another_network_is_refused(saved):

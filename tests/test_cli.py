@@ -28,8 +28,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli")
     torch.manual_seed(0)
     network = accelerate(build("small", 5), torch.zeros(1, 3, 96, 128))
-    blocks = tuple(block.name for block in network.blocks)
-    stmg.save(folder / "model", network, stmg.Card("small", 5, (96, 128), head=network.head, blocks=blocks))
+    stmg.save(folder / "model", network, stmg.Card("small", 5, (96, 128)))
     frames = panning(20)
     (folder / "frames").mkdir()
     with av.open(str(folder / "video.mp4"), "w") as container:
@@ -46,6 +45,7 @@ def test_help_names_the_verbs():
     out = run("--help").stdout
     assert all(verb in out for verb in ("segment", "inspect", "demo"))
     assert "--scheduler" in run("segment", "--help").stdout
+    assert run("--version").stdout.strip() == f"stmg {stmg.__version__}"
 
 
 def test_segment_writes_everything_asked_for(place, tmp_path):
@@ -105,6 +105,8 @@ def test_segment_takes_a_network_or_a_black_box_from_a_file(place, tmp_path):
         ("video.mp4", "model", ["--resize", "big"], "HEIGHTxWIDTH"),
         ("video.mp4", "model", ["--save", "gif"], "cannot save"),
         ("video.mp4", "model", ["--threads", "0"], "at least 1 thread"),
+        ("video.mp4", "model", ["--device", "quantum"], "no device"),
+        ("[/x].mp4", "model", [], "[/x].mp4 holds no images"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_two(place, tmp_path, source, model, more, told):
@@ -114,6 +116,22 @@ def test_a_mistake_is_one_line_and_exit_code_two(place, tmp_path, source, model,
     assert told in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_the_source_is_never_written_over(place, tmp_path):
+    source = tmp_path / "overlay.mp4"
+    source.write_bytes((place / "video.mp4").read_bytes())
+    for out in (source, tmp_path):
+        done = run("segment", source, "-m", place / "model", "-o", out)
+        assert done.returncode == 2
+        assert "is the source itself" in done.stderr
+    assert source.read_bytes() == (place / "video.mp4").read_bytes()
+
+
+def test_a_folder_may_have_a_dot_in_its_name(place, tmp_path):
+    done = run("segment", place / "frames", "-m", place / "model", "-o", tmp_path / "run.v2", "--limit", 2)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run.v2" / "records.jsonl").exists()
 
 
 def test_foreign_weights_are_loaded_into_a_bare_network(place, tmp_path):

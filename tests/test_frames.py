@@ -19,7 +19,9 @@ def test_grey_is_repeated_alpha_dropped_and_sixteen_bits_shortened():
     grey = IMAGE[:, :, 0]
     for value in (grey, grey[:, :, None], Frame(grey)):
         assert np.array_equal(as_frame(value).image, np.stack([grey] * 3, axis=-1))
-    assert np.array_equal(as_frame(np.dstack([IMAGE, grey])).image, IMAGE)
+    with_alpha = np.dstack([IMAGE, grey])
+    assert np.array_equal(as_frame(with_alpha).image, IMAGE)
+    assert np.array_equal(as_frame(Frame(with_alpha, 3)).image, IMAGE)
     assert np.array_equal(as_frame(IMAGE.astype(np.uint16) * 257).image, IMAGE)
 
 

@@ -60,6 +60,13 @@ def test_tensors_and_arrays_move_alike(size):
     assert np.allclose(moved, move(values, field), atol=0.03)  # OpenCV samples at 1/32 of a pixel
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_features_move_as_precisely(dtype):
+    values = torch.arange(480, dtype=torch.float32).expand(1, 1, 4, 480) / 480
+    still = np.zeros((2, 4, 2), np.float32)
+    assert torch.allclose(move(values.to(dtype), still).float(), values.to(dtype).float(), atol=1e-6)
+
+
 def test_no_motion_moves_nothing():
     values = np.random.default_rng(0).random((6, 8)).astype(np.float32)
     motion = NoMotion().between(*views(panning(2)))
@@ -90,7 +97,7 @@ def test_motion_explains_a_pan_and_not_a_new_object():
     assert unexplained(now, now, None).max() == 0
 
 
-@pytest.mark.parametrize("size", [(20, 20), (33, 500), (720, 960)])
+@pytest.mark.parametrize("size", [(20, 20), (1, 40), (8, 20000), (33, 500), (720, 960)])
 def test_views_are_small_but_never_too_small_to_search(size):
     before, now = views(panning(2, size, step=1))
     assert min(now.grey.shape) >= 16

@@ -82,10 +82,19 @@ def test_names_and_options_are_checked():
         scheduler_named("sometimes")
     with pytest.raises(ValueError, match="periode"):
         scheduler_named("fixed", periode=3)
-    with pytest.raises(ValueError, match="at least 1"):
-        FixedPeriod(0)
+    for period in (0, 2.5):
+        with pytest.raises(ValueError, match="whole number"):
+            FixedPeriod(period)
     with pytest.raises(ValueError, match="0 or more"):
         DriftBudget(key_above=-1)
+
+
+def test_key_frames_that_do_not_depend_on_the_frame_are_foreseen():
+    foreseen = [n for n in range(6) if FixedPeriod(3).foresee(Memory(n))]
+    assert foreseen == [2, 3, 4, 5]
+    assert SCHEDULERS["always-key"]().foresee(AFTER_FIRST_FRAME)
+    assert DriftBudget(longest=2).foresee(Memory(1))
+    assert not PaperScheduler().foresee(Memory(99))
 
 
 def test_first_memory():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from torch import nn
 
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
 from stmg.networks import build
-from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD, TorchRuntime
+from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD, TorchRuntime, as_device
 from stmg.scheduler import scheduler_named
 from stmg.segmenter import VideoSegmenter
 
@@ -53,10 +53,22 @@ class Card:
 
 
 def save(folder: str | Path, network: AcceleratedNetwork, card: Card, *, half: bool = False) -> None:
-    """Write a checkpoint; an older one in the same folder stays whole until the new one is."""
+    """Write a checkpoint; an older one in the same folder stays whole until the new one is.
+
+    What the network itself knows (blocks, head, classes) is taken from it, whatever the card says.
+    """
     folder = Path(folder)
+    card = replace(
+        card,
+        num_classes=network.num_classes,
+        head=network.head,
+        blocks=tuple(block.name for block in network.blocks),
+        output=network.output,
+        mask_generator=network.mask_generator is not None,
+        two_weight_sets=network.second is not None,
+    )
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    tensors = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
     if half:
         tensors = {name: v.half() if v.is_floating_point() else v for name, v in tensors.items()}
     (folder / f"{WEIGHTS}.new").write_bytes(serialised(tensors))
@@ -91,17 +103,19 @@ def load_network(
     folder = find(name)
     card = read_card(folder)
     model = build(card.network, card.num_classes) if model is None else model
+    place = as_device(device or "cpu")
     network = accelerate(
-        model.to(device or "cpu"),
-        torch.zeros(1, 3, 64, 64, device=device or "cpu"),
+        model.to(place),
+        torch.zeros(1, 3, *card.size, device=place),
         head=card.head,
         blocks=list(card.blocks),
         output=card.output,
         mask_generator=card.mask_generator,
         two_weight_sets=card.two_weight_sets,
+        timed=False,
     )
     try:
-        tensors = load_file(folder / WEIGHTS, device=str(device or "cpu"))
+        tensors = load_file(folder / WEIGHTS, device=str(place))
     except (OSError, SafetensorError) as error:
         raise ValueError(f"{folder / WEIGHTS} cannot be read: {error}") from None
     try:

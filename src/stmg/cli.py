@@ -9,15 +9,29 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
+
+from stmg import __version__
 
 app = typer.Typer(
     name="stmg",
     help="Faster video segmentation: compute again only what has changed.",
     no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
 
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; the fastest there is if not given.")]
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    if version:
+        print(f"stmg {__version__}")
+        raise typer.Exit
+
+
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; a GPU if there is one and none is given.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads to use.")]
 
 
@@ -34,7 +48,8 @@ def segment(
         Path | None, typer.Option(help=".pth or .safetensors for a bare network such as ddrnet23-slim.")
     ] = None,
     save: Annotated[
-        list[str] | None, typer.Option(help="overlay, records, timeline, labels; repeat for several.")
+        list[str] | None,
+        typer.Option(help="overlay, records, timeline, labels; repeat it. All but labels if not given."),
     ] = None,
     scheduler: Annotated[
         str | None,
@@ -44,8 +59,8 @@ def segment(
     device: Device = None,
     precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
     threads: Threads = None,
-    limit: Annotated[int | None, typer.Option(help="Stop after this many frames.")] = None,
-    every: Annotated[int, typer.Option(help="Take each Nth frame.")] = 1,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many frames.")] = None,
+    every: Annotated[int, typer.Option(min=1, help="Take each Nth frame.")] = 1,
     resize: Annotated[str | None, typer.Option(help="HEIGHTxWIDTH to work at, such as 360x480.")] = None,
 ) -> None:
     """Segment a video: an overlay video, a record of each frame and a timeline of what was computed."""
@@ -60,7 +75,7 @@ def segment(
         source,
         model,
         out,
-        save=save or ["overlay", "records", "timeline"],
+        save=save,
         weights=weights,
         device=device,
         precision=precision,
@@ -115,7 +130,7 @@ def main() -> None:
         app()
     except (ValueError, TypeError, ImportError, FileNotFoundError) as error:
         _fail(error, 2)
-    except (OSError, ArithmeticError, MemoryError) as error:
+    except (OSError, ArithmeticError, MemoryError, RuntimeError) as error:
         _fail(error, 1)
 
 
@@ -125,7 +140,7 @@ def _fail(error: Exception, code: int) -> None:
     text = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, ModuleNotFoundError) and error.name == "torch":
         text = 'this needs PyTorch: pip install "stmg[torch]"'
-    Console(stderr=True).print(f"[bold red]error:[/] {text}", soft_wrap=True, highlight=False)
+    Console(stderr=True).print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True, highlight=False)
     sys.exit(code)
 
 
@@ -138,6 +153,15 @@ def _size(text: str | None) -> tuple[int, int] | None:
     return int(parts[0]), int(parts[1])
 
 
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def _scheduler(text: str) -> Any:
     from stmg.scheduler import scheduler_named
 
@@ -145,8 +169,5 @@ def _scheduler(text: str) -> Any:
     options: dict[str, Any] = {}
     for item in filter(None, rest.split(",")):
         key, _, value = item.partition("=")
-        try:
-            options[key] = float(value) if "." in value or "inf" in value else int(value)
-        except ValueError:
-            options[key] = value
+        options[key] = _number(value)
     return scheduler_named(name, **options)

@@ -52,7 +52,8 @@ def as_frame(value: Any) -> Frame:
     Everything else is refused with the reason.
     """
     if isinstance(value, Frame):
-        return value if value.image.dtype == np.uint8 and value.image.ndim == 3 else _repaired(value)
+        plain = value.image.dtype == np.uint8 and value.image.ndim == 3 and value.image.shape[2] == 3
+        return value if plain else Frame(_as_rgb(value.image), value.index, value.time, value.vectors)
     if hasattr(value, "to_ndarray"):  # a PyAV frame; asking by attribute keeps this file free of PyAV
         time = None if value.time is None else float(value.time)
         return Frame(value.to_ndarray(format="rgb24"), time=time)
@@ -66,10 +67,6 @@ def as_frame(value: Any) -> Frame:
     raise TypeError(
         f"a frame must be a numpy array, a torch tensor, a PyAV VideoFrame or an stmg Frame, not {type(value).__name__}"
     )
-
-
-def _repaired(frame: Frame) -> Frame:
-    return Frame(_as_rgb(frame.image), frame.index, frame.time, frame.vectors)
 
 
 def _as_rgb(array: NDArray[Any]) -> Image:

@@ -6,7 +6,6 @@ as fractions of the frame's width and height. So one field serves a picture, its
 
 from __future__ import annotations
 
-import math
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
@@ -93,19 +92,26 @@ class CodecMotion:
 
     A decoder says whether a vector points to the past or the future, not to which frame. Those into the past are taken
     to point into the last I or P frame, and motion is taken as even in between, so they are scaled to the step at hand.
+    That is a guess, and an encoder seeks few bits, not true motion; so a field is used only if it explains most of what
+    changed: `explains` is the share that standing still leaves unexplained and the field must explain.
     """
 
     needs_vectors = True
 
-    def __init__(self, coverage: float = 0.6) -> None:
+    def __init__(self, coverage: float = 0.6, explains: float = 0.45) -> None:
         self.coverage = coverage
+        self.explains = explains
         self._fallback = DisMotion()
 
     def between(self, before: View, now: View) -> Motion:
         field = self._from_vectors(before, now)
-        if field is None or not _helps(before, now, field):
+        if field is None or not self._trusted(before, now, field):
             return self._fallback.between(before, now)
         return Motion(field, "codec")
+
+    def _trusted(self, before: View, now: View, field: Field) -> bool:
+        moved, still = (float(unexplained(before, now, way).mean()) for way in (field, None))
+        return moved <= max((1 - self.explains) * still, 0.02)  # the floor is sensor noise
 
     def _from_vectors(self, before: View, now: View) -> Field | None:
         vectors = now.vectors
@@ -145,10 +151,9 @@ def view_of(frame: Frame, width: int = VIEW_WIDTH) -> View:
     grey = cv2.cvtColor(frame.image, cv2.COLOR_RGB2GRAY)
     if full > width:
         grey = cv2.resize(grey, (width, max(1, round(height * width / full))), interpolation=cv2.INTER_AREA)
-    # Patches of the search need some room; a tiny frame is enlarged for it.
+    # Patches of the search need some room. Fields count in fractions of the frame, so stretching does no harm.
     if min(grey.shape) < 32:
-        scale = 32 / min(grey.shape)
-        grey = cv2.resize(grey, (math.ceil(grey.shape[1] * scale), math.ceil(grey.shape[0] * scale)))
+        grey = cv2.resize(grey, (max(grey.shape[1], 32), max(grey.shape[0], 32)))
     return View(grey, frame.index, frame.vectors, frame.size)
 
 
@@ -203,15 +208,17 @@ def _move_tensor(values: Any, field: Field, nearest: bool) -> Any:
     import torch
     from torch.nn import functional
 
+    # Places are kept in single precision whatever the features are: half precision cannot tell neighbours apart.
     number, _, height, width = values.shape
-    steps = torch.from_numpy(field).to(values.device, values.dtype).permute(2, 0, 1)[None]
+    steps = torch.from_numpy(field).to(values.device).permute(2, 0, 1)[None]
     steps = functional.interpolate(steps, size=(height, width), mode="bilinear", align_corners=False)
-    rows = (torch.arange(height, device=values.device, dtype=values.dtype) + 0.5) / height
-    columns = (torch.arange(width, device=values.device, dtype=values.dtype) + 0.5) / width
+    rows = (torch.arange(height, device=values.device) + 0.5) / height
+    columns = (torch.arange(width, device=values.device) + 0.5) / width
     places = torch.stack(torch.meshgrid(columns, rows, indexing="xy")) + steps[0]
     places = (2 * places - 1).permute(1, 2, 0).expand(number, -1, -1, -1)
     mode = "nearest" if nearest else "bilinear"
-    return functional.grid_sample(values, places, mode=mode, padding_mode="border", align_corners=False)
+    moved = functional.grid_sample(values.float(), places, mode=mode, padding_mode="border", align_corners=False)
+    return moved.to(values.dtype)
 
 
 def _field_size(view: View) -> tuple[int, int]:
@@ -220,7 +227,7 @@ def _field_size(view: View) -> tuple[int, int]:
     return width // 2, height // 2
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _grid(height: int, width: int) -> Field:
     columns, rows = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
     return np.stack((columns, rows), axis=-1)
@@ -245,9 +252,3 @@ def _painted(blocks: NDArray[Any], size: tuple[int, int], cell: int = 8) -> tupl
     sums = [np.bincount(place, weights, minlength=rows * columns) for weights in (x, y, None)]
     planes = np.stack(sums, axis=-1).reshape(rows, columns, 3).astype(np.float32)
     return np.ascontiguousarray(planes[:, :, :2]), np.ascontiguousarray(planes[:, :, 2])
-
-
-def _helps(before: View, now: View, field: Field) -> bool:
-    """Whether moving along the field leaves no larger difference than leaving everything in place."""
-    moved, still = move(before.grey, field), before.grey
-    return float(cv2.absdiff(now.grey, moved).mean()) <= float(cv2.absdiff(now.grey, still).mean()) + 0.5

@@ -47,6 +47,9 @@ class Scheduler(Protocol):
     reuses: ClassVar[bool]
     """False if partial frames take nothing from the frame before."""
 
+    def foresee(self, memory: Memory) -> bool:
+        """Whether the next frame is a key frame whatever it shows, so that nobody need look at it first."""
+
     def decide(self, evidence: Evidence, memory: Memory) -> Level: ...
 
     def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory: ...
@@ -56,8 +59,15 @@ def _count(level: Level, memory: Memory) -> int:
     return 0 if level is Level.KEY else memory.since_key + 1
 
 
+class _Looks:
+    """A scheduler that decides on the evidence alone."""
+
+    def foresee(self, memory: Memory) -> bool:
+        return False
+
+
 @dataclass(frozen=True)
-class PaperScheduler:
+class PaperScheduler(_Looks):
     """The paper's policy: a key frame where distortion rises above a threshold that follows the last frame's."""
 
     after_key: float = 2.0
@@ -85,18 +95,21 @@ class FixedPeriod:
     reuses: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.period < 1:
-            raise ValueError(f"the period of key frames is at least 1; got {self.period}")
+        if self.period < 1 or self.period != int(self.period):
+            raise ValueError(f"the period of key frames is a whole number from 1; got {self.period}")
+
+    def foresee(self, memory: Memory) -> bool:
+        return memory.since_key + 1 >= self.period
 
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
-        return Level.KEY if memory.since_key + 1 >= self.period else self.between
+        return Level.KEY if self.foresee(memory) else self.between
 
     def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
         return Memory(_count(level, memory))
 
 
 @dataclass(frozen=True)
-class PerFramePruning:
+class PerFramePruning(_Looks):
     """Every frame through the pruned network, nothing reused: the paper's rival without feature aggregation."""
 
     name: ClassVar[str] = "per-frame"
@@ -115,6 +128,9 @@ class AlwaysKey:
 
     name: ClassVar[str] = "always-key"
     reuses: ClassVar[bool] = True
+
+    def foresee(self, memory: Memory) -> bool:
+        return True
 
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
         return Level.KEY
@@ -140,8 +156,11 @@ class DriftBudget:
         if self.key_above < 0 or self.partial_above < 0 or self.longest < 1:
             raise ValueError(f"a drift budget needs thresholds of 0 or more and longest of 1 or more; got {self}")
 
+    def foresee(self, memory: Memory) -> bool:
+        return memory.since_key + 1 >= self.longest
+
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
-        if evidence.drift > self.key_above or memory.since_key + 1 >= self.longest:
+        if evidence.drift > self.key_above or self.foresee(memory):
             return Level.KEY
         return Level.PARTIAL if evidence.distortion > self.partial_above else Level.CARRY
 

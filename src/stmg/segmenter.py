@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -112,11 +113,15 @@ class VideoSegmenter:
         reason = _break(frame, state)
         if state is None or reason:
             told, after = self._start(frame, view, image, reason)
+        elif self.scheduler.foresee(state.memory):
+            told, after = self._start(frame, view, image, self.scheduler.name)
+            memory = self.scheduler.remember(Level.KEY, told.evidence, state.memory)
+            after = replace(after, memory=memory, interval=_interval(frame, state))
         else:
             told, after = self._follow(frame, view, image, state, number)
         latency = 1000 * (time.perf_counter() - started)
         result = FrameResult(
-            labels=told.labels.copy(),  # the caller may draw on its own; the state keeps this one
+            labels=told.labels.copy(),  # the state keeps its own
             level=told.level,
             reason=told.reason,
             distortion=told.evidence.distortion,
@@ -128,16 +133,17 @@ class VideoSegmenter:
             index=index,
             time=frame.time,
             image=frame.image,
-            changed=told.changed,
+            changed=None if told.changed is None else told.changed.copy(),
             palette=self.palette,
         )
         return result, after
 
     def _start(self, frame: Frame, view: View, image: _Once, reason: str) -> tuple[_Told, FrameState]:
         """A key frame that owes nothing to the frames before."""
-        output = self.runtime.full(image())
+        # Encoded first: a network may write on its input.
         encoded = self.runtime.encode(image()) if self.runtime.has_mask_generator else None
-        told = _Told(Level.KEY, reason, Evidence(1.0, 0.0), self._all_blocks, "none", None, output.labels)
+        output = self.runtime.full(image())
+        told = _Told(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, output.labels)
         return told, FrameState(
             view=view,
             time=frame.time,
@@ -162,20 +168,21 @@ class VideoSegmenter:
         path = composed(state.path, motion.field)
         encoded = self.runtime.encode(image()) if self.runtime.has_mask_generator else None
         masks = self._masks(encoded, state, motion, left, path)
-        drift = masks.changed if state.debt is None else masks.changed + move(state.debt, motion.field)
+        debt = None if state.debt is None else move(state.debt, motion.field)
+        drift = masks.changed if debt is None else masks.changed + debt
         evidence = Evidence(float(masks.changed.mean()), float(drift.mean()))
         level = self.scheduler.decide(evidence, state.memory)
         keep = self._no_blocks
         after = FrameState(
             view=view,
             time=frame.time,
-            interval=None if frame.time is None or state.time is None else frame.time - state.time,
+            interval=_interval(frame, state),
             features=state.features,
             encoded=state.encoded,
             labels=state.labels,
             path=path,
             stale=masks.changed,
-            debt=None if state.debt is None else move(state.debt, motion.field),
+            debt=debt,
             memory=self.scheduler.remember(level, evidence, state.memory),
         )
         if level is Level.CARRY:
@@ -244,14 +251,18 @@ class _Once:
         return self._value
 
 
+def _interval(frame: Frame, state: FrameState) -> float | None:
+    return None if frame.time is None or state.time is None else frame.time - state.time
+
+
 def _break(frame: Frame, state: FrameState | None) -> str:
     """Why a frame cannot follow from the one before; empty if it can."""
     if state is None:
         return "first frame"
     if state.view.size != frame.size:
         return "size change"
-    if frame.time is not None and state.time is not None:
-        passed = frame.time - state.time
+    passed = _interval(frame, state)
+    if passed is not None:
         late = state.interval is not None and passed > max(GAP * state.interval, 0.2)
         if passed < 0 or late:
             return "gap"

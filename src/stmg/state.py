@@ -66,7 +66,7 @@ class FrameResult:
     reason: str
     """Why this level: first frame, size change, gap, cut or the scheduler's name."""
     distortion: float
-    """Mean of the spatial mask, 0 = nothing changed that motion does not explain; 1 on a frame with no predecessor."""
+    """Mean of the spatial mask, 0 = nothing changed that motion does not explain; not a number where nobody looked."""
     drift: float
     """Distortion added up since the last key frame, less what partial frames refreshed."""
     keep: tuple[bool, ...]
@@ -83,7 +83,7 @@ class FrameResult:
     image: Image = field(repr=False)
     """The frame itself, RGB."""
     changed: Map | None = field(repr=False)
-    """The spatial mask; None on a frame with no predecessor."""
+    """The spatial mask; None where nobody looked."""
     palette: NDArray[np.uint8] = field(repr=False)
 
     @property

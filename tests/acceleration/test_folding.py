@@ -36,6 +36,23 @@ def test_folding_keeps_the_output_and_removes_the_norms(make):
     assert torch.allclose(got, expected, atol=1e-4 * float(expected.abs().max()))
 
 
+def test_one_pair_that_cannot_be_folded_does_not_keep_the_others():
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.norm_one = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+            self.two, self.norm_two = nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4)
+
+        def forward(self, x):
+            y = self.one(x)
+            return self.norm_two(self.two(self.norm_one(y).relu() + y))
+
+    network = stirred(Mixed())
+    before = network(IMAGE)
+    assert fold_batch_norm(network, IMAGE) == 1
+    assert torch.allclose(network(IMAGE), before, atol=1e-4)
+
+
 def test_a_convolution_that_is_used_twice_is_not_folded():
     class Shared(nn.Module):
         def __init__(self):

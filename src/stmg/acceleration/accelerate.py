@@ -51,8 +51,11 @@ class AcceleratedNetwork(nn.Module):
         num_classes: int,
         mask_generator: MaskGenerator | None = None,
         two_weight_sets: bool = False,
+        example: Tensor | None = None,
     ) -> None:
         super().__init__()
+        self.example_size = (128, 128) if example is None else (int(example.shape[2]), int(example.shape[3]))
+        self.dtype = torch.float32 if example is None else example.dtype
         self.network = network
         self.second = copy.deepcopy(network) if two_weight_sets else None
         self.mask_generator = mask_generator
@@ -135,6 +138,7 @@ def accelerate(
     output: str | int | None = None,
     mask_generator: bool = False,
     two_weight_sets: bool = False,
+    timed: bool = True,
 ) -> AcceleratedNetwork:
     """Make a segmentation network ready for video. The model itself is left alone; a copy is gated.
 
@@ -144,23 +148,63 @@ def accelerate(
     output: key or position of the logits in what the network returns, where it is not a tensor; found if not given.
     mask_generator: add an untrained mask generator, to be trained; without one, motion alone tells what changed.
     two_weight_sets: give partial frames weights of their own, as the paper does.
+    timed: measure the milliseconds of each block.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"accelerate takes a torch.nn.Module; pass a {type(model).__name__} to VideoSegmenter as it is")
     if not isinstance(example, Tensor) or example.dim() != 4:
         raise ValueError("example must be an image batch, a tensor of shape (1, 3, H, W)")
-    network = ungated(copy.deepcopy(model)).eval()
-    with torch.no_grad():
-        logits = find_logits(network(example), output)
-    found = find_blocks(network, example) if blocks is None else named_blocks(network, example, blocks)
+    network = copy.deepcopy(_unwrapped(model)).eval()
+    logits = _first_logits(network, example, output)
+    if isinstance(network, torch.jit.ScriptModule):  # compiled for good: nothing inside can be reached
+        return AcceleratedNetwork(network, (), None, output, logits.shape[1], example=example)
+    ungated(network)
+    found = find_blocks(network, example, timed) if blocks is None else named_blocks(network, example, blocks, timed)
     heads = _possible_heads(network, example, found, logits.shape[1])
     if head is None:
         head = heads[0] if heads else None
     else:
         _check_head(network, example, head, heads)
     generator = MaskGenerator(len(found)) if mask_generator else None
-    accelerated = AcceleratedNetwork(network, found, head, output, logits.shape[1], generator, two_weight_sets)
-    return accelerated.to(example.device).eval()
+    accelerated = AcceleratedNetwork(network, found, head, output, logits.shape[1], generator, two_weight_sets, example)
+    accelerated.to(example.device).eval()
+    _copy_where_written_on(accelerated, example)
+    return accelerated
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """The network inside torch.compile or a data-parallel wrapper."""
+    children = dict(model.named_children())
+    wrapped = len(children) == 1 and next(iter(children)) in ("_orig_mod", "module")
+    return _unwrapped(next(iter(children.values()))) if wrapped else model
+
+
+def _first_logits(network: nn.Module, example: Tensor, output: str | int | None) -> Tensor:
+    try:
+        with torch.no_grad():
+            out = network(example.clone())
+    except Exception as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(
+            f"the network does not run on the example of shape {tuple(example.shape)}: {first}; "
+            "if its forward takes more than the image, wrap it in a module whose forward takes the image alone"
+        ) from error
+    return find_logits(out, output)
+
+
+def _copy_where_written_on(network: AcceleratedNetwork, example: Tensor) -> None:
+    """Some networks write on a block's output or the head's input in place; there a gate must hand on a copy."""
+    wrappers = [m for m in network.modules() if isinstance(m, Gate | Tap)]
+    results: list[list[Tensor]] = []
+    for copies in (True, False):
+        for wrapper in wrappers:
+            wrapper.copies = copies
+        with torch.no_grad():
+            skipped = network.partial(example.clone(), (False,) * len(network.blocks))
+        results.append([*skipped.features, skipped.logits])
+    if not all(torch.equal(one, two) for one, two in zip(*results, strict=True)):
+        for wrapper in wrappers:
+            wrapper.copies = True
 
 
 def find_logits(output: Any, key: str | int | None = None) -> Tensor:
@@ -204,6 +248,9 @@ def _possible_heads(network: nn.Module, example: Tensor, blocks: tuple[Block, ..
         if name not in calls or calls[name].order <= last or any(name.startswith(f"{h}.") for h in heads):
             continue
         call = calls[name]
+        fed = [leaf for leaf in pytree.tree_leaves((call.args, call.kwargs)) if isinstance(leaf, Tensor)]
+        if call.times > 1 or any(leaf.shape == example.shape for leaf in fed):
+            continue  # a head is called once, and not with the image
         within = [calls[other].order for other in calls if other.startswith(f"{name}.")]
         if min(within, default=call.order) <= last or not _takes_maps(call.args, call.kwargs):
             continue
@@ -218,8 +265,9 @@ def _possible_heads(network: nn.Module, example: Tensor, blocks: tuple[Block, ..
 def _check_head(network: nn.Module, example: Tensor, head: str, heads: list[str]) -> None:
     submodule(network, head, kind="head", suggestions=heads)
     calls = record_calls(network, example, [head])
-    if head not in calls:
-        raise ValueError(f"head {head!r} is not called when the network runs; there are: {', '.join(heads)}")
+    if head not in calls or calls[head].times > 1:
+        how = "not called" if head not in calls else "called more than once"
+        raise ValueError(f"head {head!r} is {how} when the network runs; there are: {', '.join(heads)}")
     if not _takes_maps(calls[head].args, calls[head].kwargs):
         raise ValueError(
             f"head {head!r} does not take feature maps (N, C, h, w), so they cannot be moved and blended; "

@@ -59,6 +59,8 @@ class _Wrapper(nn.Module):
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
+        self.copies = False
+        """Whether what is handed on must be a copy, because the network writes on it later."""
         self.register_state_dict_post_hook(_hide_inner)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_restore_inner)  # type: ignore[no-untyped-call]
 
@@ -95,8 +97,11 @@ class Gate(_Wrapper):
 
     def _identity(self, args: Any, kwargs: Any) -> Any:
         inputs = pytree.tree_leaves((args, kwargs))
-        outputs = [None if source is None else inputs[source] for source in self.sources]
+        outputs = [None if source is None else self._own(inputs[source]) for source in self.sources]
         return pytree.tree_map(lambda number: outputs[number], self.form)
+
+    def _own(self, x: Tensor) -> Tensor:
+        return x.clone() if self.copies else x
 
     def _blended(self, keep: Tensor, args: Any, kwargs: Any) -> Any:
         inputs = pytree.tree_leaves((args, kwargs))
@@ -123,7 +128,7 @@ class Tap(_Wrapper):
             rest = iter(features)
             leaves = [next(rest) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
             args, kwargs = pytree.tree_unflatten(leaves, spec)
-        now.features = features
+        now.features = [x.clone() for x in features] if self.copies else features
         before = now.metered()
         output = self.inner(*args, **kwargs)
         now.head_macs += now.metered() - before
@@ -131,9 +136,12 @@ class Tap(_Wrapper):
 
 
 def replace(network: nn.Module, name: str, module: nn.Module) -> None:
-    """Put a module in the place that `name` points to."""
-    parent, _, child = name.rpartition(".")
-    network.get_submodule(parent).register_module(child, module)
+    """Put a module in the place that `name` points to, and in every other place where the same one stands."""
+    old = network.get_submodule(name)
+    for parent in list(network.modules()):
+        for child_name, child in list(parent._modules.items()):
+            if child is old and parent is not module:
+                parent.register_module(child_name, module)
 
 
 def ungated(network: nn.Module) -> nn.Module:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,24 +29,25 @@ class Block:
     """At the size of the example."""
     params: int
     ms: float
-    """Measured on its own, batch 1, on the example's device."""
+    """Measured on its own, batch 1, on the example's device; not a number if it was not timed."""
     sources: tuple[int | None, ...] = field(repr=False)
     """For each leaf of its output the input leaf that stands in when it is skipped; None where it is no tensor."""
     form: Any = field(repr=False)
     """Its output with the number of each leaf in the leaf's place."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Call:
-    """What went into a module and what came out, on the example."""
+    """What went into a module and what came out, on the example; of several calls the first."""
 
     order: int
     args: Any
     kwargs: dict[str, Any]
     output: Any
+    times: int = 0
 
 
-def find_blocks(network: nn.Module, example: Tensor) -> tuple[Block, ...]:
+def find_blocks(network: nn.Module, example: Tensor, timed: bool = False) -> tuple[Block, ...]:
     """The prunable residual blocks of a network, in the order of its modules."""
     runs = _sibling_runs(network)
     calls = record_calls(network, example, [name for run in runs for name in run])
@@ -58,13 +60,20 @@ def find_blocks(network: nn.Module, example: Tensor) -> tuple[Block, ...]:
     stages = {name for name in residual if any(other.startswith(f"{name}.") for other in residual)}
     # The first of its siblings opens a stage, as does one that changes the shape. Neither can go.
     chosen = [name for run in runs for name in run[1:] if name in residual and name not in stages]
-    return tuple(_described(network.get_submodule(name), name, calls[name], residual[name]) for name in chosen)
+    return tuple(_described(network.get_submodule(name), name, calls[name], residual[name], timed) for name in chosen)
 
 
-def named_blocks(network: nn.Module, example: Tensor, names: list[str]) -> tuple[Block, ...]:
+def named_blocks(network: nn.Module, example: Tensor, names: list[str], timed: bool = False) -> tuple[Block, ...]:
     """The blocks a user names, whatever they compute, if skipping them keeps every shape."""
+    modules = dict(network.named_modules())
+    if any(name not in modules for name in names):
+        right = [block.name for block in find_blocks(network, example)]
+        for name in names:
+            submodule(network, name, kind="block", suggestions=right)
     for name in names:
-        submodule(network, name, kind="block", suggestions=[b.name for b in find_blocks(network, example)])
+        inside = [other for other in names if other.startswith(f"{name}.")]
+        if inside:
+            raise ValueError(f"block {inside[0]!r} lies inside block {name!r}; name one of them")
     calls = record_calls(network, example, names)
     blocks = []
     for name in names:
@@ -74,7 +83,7 @@ def named_blocks(network: nn.Module, example: Tensor, names: list[str]) -> tuple
         sources = _residual_sources(block, call) or _sources(call, by_shape=True)
         if sources is None:
             raise ValueError(f"block {name!r} cannot be skipped: its output has another shape than its input")
-        blocks.append(_described(block, name, call, sources))
+        blocks.append(_described(block, name, call, sources, timed))
     return tuple(blocks)
 
 
@@ -96,7 +105,7 @@ def record_calls(network: nn.Module, example: Tensor, names: list[str]) -> dict[
     def note(name: str) -> Any:
         def hook(_: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
             finished.append(name)
-            calls.setdefault(name, Call(len(finished), args, kwargs, output))
+            calls.setdefault(name, Call(len(finished), args, kwargs, output)).times += 1
 
         return hook
 
@@ -106,7 +115,7 @@ def record_calls(network: nn.Module, example: Tensor, names: list[str]) -> dict[
     network.eval()
     try:
         with torch.no_grad():
-            network(example)
+            network(example.clone())
     finally:
         for handle in handles:
             handle.remove()
@@ -116,16 +125,18 @@ def record_calls(network: nn.Module, example: Tensor, names: list[str]) -> dict[
 
 
 def _sibling_runs(network: nn.Module) -> list[list[str]]:
-    """Names of consecutive children of one class, two or more, that hold further modules."""
+    """Names of children of one class that follow each other, two or more; layers in between do not count."""
     runs = []
     for parent_name, parent in network.named_modules():
         run: list[str] = []
         kind: type | None = None
         for child_name, child in parent.named_children():
+            if next(child.children(), None) is None:
+                continue
             if type(child) is not kind:
                 runs.append(run)
                 run, kind = [], type(child)
-            if kind not in (nn.Sequential, nn.ModuleList, nn.ModuleDict) and next(child.children(), None):
+            if kind not in (nn.Sequential, nn.ModuleList, nn.ModuleDict):
                 run.append(f"{parent_name}.{child_name}".lstrip("."))
         runs.append(run)
     return [run for run in runs if len(run) > 1]
@@ -140,8 +151,9 @@ def _residual_sources(block: nn.Module, call: Call) -> tuple[int | None, ...] | 
         for parameter in inert.parameters():
             parameter.zero_()
         args, kwargs = pytree.tree_map(_random_like, (call.args, call.kwargs))
+        given, given_too = pytree.tree_map(_cloned, (args, kwargs))  # a block may write on its input
         try:
-            output = inert(*args, **kwargs)
+            output = inert(*given, **given_too)
         except Exception:  # a block that cannot run on other values than the network's is none we can judge
             return None
     return _sources(Call(0, args, kwargs, output))
@@ -149,6 +161,10 @@ def _residual_sources(block: nn.Module, call: Call) -> tuple[int | None, ...] | 
 
 def _random_like(leaf: Any) -> Any:
     return torch.randn_like(leaf) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
+
+
+def _cloned(leaf: Any) -> Any:
+    return leaf.clone() if isinstance(leaf, Tensor) else leaf
 
 
 def _sources(call: Call, by_shape: bool = False) -> tuple[int | None, ...] | None:
@@ -173,18 +189,20 @@ def _stands_for(leaf: Any, output: Tensor, by_shape: bool) -> bool:
     return by_shape or torch.equal(output, leaf) or torch.equal(output, F.relu(leaf))
 
 
-def _described(block: nn.Module, name: str, call: Call, sources: tuple[int | None, ...]) -> Block:
+def _described(block: nn.Module, name: str, call: Call, sources: tuple[int | None, ...], timed: bool) -> Block:
     leaf = next(leaf for leaf in pytree.tree_leaves((call.args, call.kwargs)) if isinstance(leaf, Tensor))
     quiet = copy.deepcopy(block).eval()
 
+    args, kwargs = pytree.tree_map(_cloned, (call.args, call.kwargs))
+
     def run() -> Any:
-        return quiet(*call.args, **call.kwargs)
+        return quiet(*args, **kwargs)
 
     return Block(
         name=name,
         macs=count_macs(run),
         params=count_parameters(block),
-        ms=milliseconds(run, leaf.device),
+        ms=milliseconds(run, leaf.device) if timed else math.nan,
         sources=sources,
         form=pytree.tree_unflatten(range(len(sources)), pytree.tree_structure(call.output)),
     )

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from torch import Tensor
@@ -51,16 +52,15 @@ def demo(out: Path, num_steps: int, num_frames: int, console: Console) -> int:
             size=SIZE,
             class_names=CLASS_NAMES,
             palette=tuple((int(r), int(g), int(b)) for r, g, b in PALETTE),
-            head=network.head,
-            blocks=tuple(block.name for block in network.blocks),
             notes={"data": "rendered streets", "steps": num_steps},
         )
         save(out / "model", network, card)
         truths = _rendered_video(out / "street.mp4", num_frames, progress)
         runs = _segmented(out, truths, progress)
     console.print(_table(runs, truths))
-    console.print(f"look at [bold]{out}[/]: overlay.mp4, side-by-side.png, timeline.png, records.jsonl")
-    console.print(f"on a video of yours: stmg segment VIDEO --model {out / 'model'} --resize 360x480 --out out/mine")
+    place = escape(str(out))
+    console.print(f"look at [bold]{place}[/]: overlay.mp4, side-by-side.png, timeline.png, records.jsonl")
+    console.print(f"on a video of yours: stmg segment VIDEO --model {place}/model --resize 360x480 --out out/mine")
     return 0
 
 

@@ -6,6 +6,7 @@ import json
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from stmg.acceleration.cost import count_parameters
@@ -43,7 +44,7 @@ def inspect(
     if as_json:
         console.print_json(json.dumps(facts))
         return 0
-    table = Table("block", "MMACs", "share", "params", "ms", title=f"{model} at {size[0]}x{size[1]}")
+    table = Table("block", "MMACs", "share", "params", "ms", title=f"{escape(model)} at {size[0]}x{size[1]}")
     for block in network.blocks:
         share = f"{block.macs / max(costs.network, 1):.1%}"
         table.add_row(block.name, f"{block.macs / 1e6:.1f}", share, f"{block.params:,}", f"{block.ms:.2f}")
@@ -55,5 +56,5 @@ def inspect(
     )
     console.print(f"{skipped / 1e9:.2f} GMACs with all {len(network.blocks)} blocks skipped")
     for note in network.notes:
-        console.print(f"[yellow]{note}[/]")
+        console.print(f"[yellow]{escape(note)}[/]")
     return 0

@@ -17,7 +17,7 @@ from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
 from stmg.checkpoint import find, load, load_network, read_card
 from stmg.networks import NETWORKS, build
 from stmg.networks.foreign import load_foreign, read_state_dict
-from stmg.runtimes.torch import TorchRuntime
+from stmg.runtimes.torch import TorchRuntime, as_device
 from stmg.segmenter import VideoSegmenter
 
 
@@ -38,8 +38,7 @@ def segmenter_for(
     else:
         raise ValueError(f"{model} is a network without weights; give it some with --weights, or a checkpoint folder")
     if isinstance(network, nn.Module):
-        accelerated = accelerate(network.to(device or "cpu"), torch.zeros(1, 3, *size, device=device or "cpu"))
-        network = TorchRuntime(accelerated, device=device, precision=precision)
+        network = TorchRuntime(_accelerated(network, size, device, timed=False), device=device, precision=precision)
     return VideoSegmenter(network, **settings)
 
 
@@ -55,8 +54,14 @@ def network_for(
     else:
         size = size or read_card(find(model)).size
         network = load_network(model)[0].plain()
-    device = device or "cpu"
-    return accelerate(network.to(device), torch.zeros(1, 3, *size, device=device)), size
+    return _accelerated(network, size, device, timed=True), size
+
+
+def _accelerated(network: nn.Module, size: tuple[int, int], device: str | None, timed: bool) -> AcceleratedNetwork:
+    if isinstance(network, AcceleratedNetwork):
+        return network
+    place = as_device(device or "cpu")
+    return accelerate(network.to(place), torch.zeros(1, 3, *size, device=place), timed=timed)
 
 
 def weighted(name: str, weights: Path) -> nn.Module:
@@ -95,6 +100,7 @@ def _module(place: str) -> ModuleType:
         return importlib.import_module(place)
     if not path.is_file():
         raise ValueError(f"{path} does not exist")
+    sys.path.insert(0, str(path.parent.resolve()))  # so that it finds its neighbours, as when run itself
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

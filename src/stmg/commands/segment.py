@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import cv2
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from stmg.commands.models import segmenter_for
 from stmg.segmenter import VideoSegmenter
-from stmg.sinks import LabelImages, OverlayVideo, Records, Sink, Sinks
+from stmg.sinks import VIDEO_FORMATS, LabelImages, OverlayVideo, Records, Sink, Sinks
 from stmg.state import FrameResult
 from stmg.timeline import Timeline
 from stmg.video import VideoSource, open_video
 
-OUTPUTS = ("overlay", "records", "timeline", "labels")
+OUTPUTS = {"overlay": "overlay.mp4", "records": "records.jsonl", "timeline": "timeline.png", "labels": "labels"}
 INTERRUPTED = 130
 
 
@@ -29,7 +32,7 @@ def segment(
     model: str,
     out: Path,
     *,
-    save: list[str],
+    save: list[str] | None,
     weights: Path | None,
     device: str | None,
     precision: str,
@@ -46,7 +49,7 @@ def segment(
     summary = Summary()
     with open_video(source, every=every, limit=limit, resize=resize) as video:
         segmenter = segmenter_for(model, weights, resize or video.size or (360, 480), device, precision, **settings)
-        sinks = sinks_for(out, save, video, segmenter)
+        sinks = sinks_for(source, out, save, video, segmenter)
         with sinks, _progress(console) as progress:
             task = progress.add_task("segmenting", total=video.num_frames, told="")
             try:
@@ -61,10 +64,10 @@ def segment(
     if dropped:
         console.print(f"[yellow]{dropped} frames came faster than they could be segmented and were dropped[/]")
     if damaged:
-        console.print(f"[yellow]{damaged}[/]")
+        console.print(f"[yellow]{escape(damaged)}[/]")
     if interrupted:
         console.print("[yellow]interrupted; the outputs hold every frame up to here[/]")
-    console.print(f"written to [bold]{out}[/]")
+    console.print(f"written to [bold]{escape(str(out))}[/]")
     return INTERRUPTED if interrupted else 0
 
 
@@ -77,26 +80,37 @@ def use_threads(threads: int | None) -> None:
         cv2.setNumThreads(threads)
 
 
-def sinks_for(out: Path, save: list[str], video: VideoSource, segmenter: VideoSegmenter) -> Sinks:
+def sinks_for(source: str, out: Path, save: list[str] | None, video: VideoSource, segmenter: VideoSegmenter) -> Sinks:
     """The outputs asked for; `out` names a video, or a folder for several."""
-    unknown = [name for name in save if name not in OUTPUTS]
+    fps = video.fps or 30.0
+    if out.suffix.lower() in VIDEO_FORMATS and not out.is_dir():
+        if save:
+            raise ValueError(f"--save goes with a folder; {out} is one video")
+        _keep_apart(source, out)
+        return Sinks(OverlayVideo(out, fps))
+    unknown = [name for name in save or () if name not in OUTPUTS]
     if unknown:
         raise ValueError(f"cannot save {unknown[0]!r}; there are {', '.join(OUTPUTS)}")
-    fps = video.fps or 30.0
-    if out.suffix:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        return Sinks(OverlayVideo(out, fps))
+    if save is None:  # the timeline is a gift where it can be drawn, not a reason to stop
+        save = ["overlay", "records", *(["timeline"] if find_spec("matplotlib") else [])]
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"{out} is a file; give a folder, or a video name that ends in {', '.join(VIDEO_FORMATS)}")
+    paths = {name: out / OUTPUTS[name] for name in save}
+    for path in paths.values():
+        _keep_apart(source, path)
     out.mkdir(parents=True, exist_ok=True)
-    sinks: list[Sink] = []
-    if "overlay" in save:
-        sinks.append(OverlayVideo(out / "overlay.mp4", fps))
-    if "records" in save:
-        sinks.append(Records(out / "records.jsonl"))
-    if "labels" in save:
-        sinks.append(LabelImages(out / "labels", segmenter.palette))
-    if "timeline" in save:
-        sinks.append(Timeline(out / "timeline.png", title=video.name))
-    return Sinks(*sinks)
+    makers: dict[str, Callable[[Path], Sink]] = {
+        "overlay": lambda path: OverlayVideo(path, fps),
+        "records": Records,
+        "timeline": lambda path: Timeline(path, title=video.name),
+        "labels": lambda path: LabelImages(path, segmenter.palette),
+    }
+    return Sinks(*[makers[name](path) for name, path in paths.items()])
+
+
+def _keep_apart(source: str, output: Path) -> None:
+    if source != "-" and output.exists() and Path(source).exists() and output.samefile(source):
+        raise ValueError(f"{output} is the source itself; write somewhere else with --out")
 
 
 class Summary:

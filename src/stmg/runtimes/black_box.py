@@ -48,8 +48,9 @@ class BlackBoxRuntime:
             raise ValueError("this function gives labels, not logits, so there is nothing to blend on a partial frame")
         smaller: Any = cv2.resize(prepared, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
         height, width = previous.shape[1:]
-        before = move(np.ascontiguousarray(previous.transpose(1, 2, 0)), path)
+        before = move(np.ascontiguousarray(previous.transpose(1, 2, 0)), path).reshape(height, width, -1)
         now = cv2.resize(self._scores(smaller).transpose(1, 2, 0), (width, height), interpolation=cv2.INTER_LINEAR)
+        now = now.reshape(height, width, -1)  # OpenCV drops the axis of a single class
         share = cv2.resize(masks.changed, (width, height), interpolation=cv2.INTER_LINEAR)[:, :, None]
         scores = np.ascontiguousarray((share * now + (1 - share) * before).transpose(2, 0, 1))
         return Output(scores, labels_of(scores, prepared.shape[:2]))
@@ -65,12 +66,12 @@ class BlackBoxRuntime:
         if scores.ndim == 4 and len(scores) == 1:
             scores = scores[0]
         if scores.ndim == 2 and np.issubdtype(scores.dtype, np.integer):
+            if scores.size and not 0 <= scores.min() <= scores.max() <= 255:
+                raise ValueError(f"labels are bytes; the function gave {scores.min()} to {scores.max()}")
             return scores
         if scores.ndim != 3 or not np.issubdtype(scores.dtype, np.floating):
             raise ValueError(
                 "a black box returns logits (C, h, w) as floats or labels (H, W) as integers; "
                 f"got {scores.dtype} of shape {scores.shape}"
             )
-        if not np.isfinite(scores).all():
-            raise ValueError("the network's logits are not finite: its weights or its input are broken")
         return scores.astype(np.float32, copy=False)

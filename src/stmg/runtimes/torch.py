@@ -28,11 +28,11 @@ PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class TorchRuntime:
-    """Runs a copy of the network with its batch-norms folded.
+    """Runs a copy of the network with its batch-norms folded, channels last.
 
     precision: fp32, or bf16 or fp16 by autocast.
     mean, std: what the network was trained with, for RGB values from 0 to 1.
-    fold: off gives the untouched network's results bit for bit.
+    optimise: off leaves the network as it is; its results are then the untouched network's bit for bit.
     """
 
     def __init__(
@@ -43,29 +43,38 @@ class TorchRuntime:
         precision: str = "fp32",
         mean: Sequence[float] = IMAGENET_MEAN,
         std: Sequence[float] = IMAGENET_STD,
-        fold: bool = True,
-        example_size: tuple[int, int] = (128, 128),
+        optimise: bool = True,
     ) -> None:
         if precision not in PRECISIONS:
             raise ValueError(f"no precision is called {precision!r}; there are {', '.join(PRECISIONS)}")
-        self.device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        example = torch.rand(1, 3, *example_size, device=self.device)
+        self.device = as_device(device)
         if not isinstance(network, AcceleratedNetwork):
-            network = accelerate(network.to(self.device), example)
+            kind = next((p.dtype for p in network.parameters() if p.is_floating_point()), torch.float32)
+            network = accelerate(network, torch.zeros(1, 3, 128, 128, dtype=kind).to(_device_of(network)), timed=False)
         _check_finite(network)
         self.network = copy.deepcopy(network).to(self.device).eval().requires_grad_(False)
         if self.network.num_classes > MOST_CLASSES:
             raise ValueError(f"labels are bytes: at most {MOST_CLASSES} classes, not {self.network.num_classes}")
-        if fold:
-            for part in filter(None, (self.network.network, self.network.second)):
-                fold_batch_norm(part, example)
-            if self.network.mask_generator is not None:
-                fold_batch_norm(self.network.mask_generator.encoder, example)
-        self.network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.optimise = optimise
+        if optimise:
+            self._fold_and_lay_out()
         self.precision = precision
         self._mean = torch.tensor(mean, device=self.device).reshape(1, 3, 1, 1) * 255
         self._scale = 1 / (torch.tensor(std, device=self.device).reshape(1, 3, 1, 1) * 255)
         self._costs: dict[tuple[int, int], Costs] = {}
+
+    def _fold_and_lay_out(self) -> None:
+        size, kind = self.network.example_size, self.network.dtype
+        example = torch.rand(1, 3, *size, device=self.device).to(kind)
+        parts = [self.network.network, self.network.second]
+        if self.network.mask_generator is not None:
+            parts.append(self.network.mask_generator.encoder)
+        for part in parts:
+            if part is not None and not isinstance(part, torch.jit.ScriptModule):
+                fold_batch_norm(part, example)
+        for module in self.network.modules():
+            if isinstance(module, nn.Conv2d):
+                module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     @property
     def num_blocks(self) -> int:
@@ -79,7 +88,8 @@ class TorchRuntime:
     def prepare(self, image: Image) -> Tensor:
         # (H, W, 3) in memory is (1, 3, H, W) channels last: no copy is made to permute it.
         pixels = torch.from_numpy(image).to(self.device, non_blocking=True)[None].permute(0, 3, 1, 2)
-        return (pixels - self._mean) * self._scale
+        normalised = ((pixels - self._mean) * self._scale).to(self.network.dtype)
+        return normalised if self.optimise else normalised.contiguous()
 
     @torch.inference_mode()
     def encode(self, prepared: Tensor) -> Tensor:
@@ -119,7 +129,8 @@ class TorchRuntime:
         if size not in self._costs:
             if len(self._costs) > 15:  # a stream that keeps changing its size must not fill the memory
                 self._costs.clear()
-            self._costs[size] = self.network.costs(torch.zeros(1, 3, *size, device=self.device))
+            blank = torch.zeros(1, 3, *size, device=self.device, dtype=self.network.dtype)
+            self._costs[size] = self.network.costs(blank)
         costs = self._costs[size]
         executed = {Level.KEY: costs.network, Level.CARRY: 0}.get(level)
         return costs.mask_generator + (costs.of_pass(keep, scale) if executed is None else executed)
@@ -130,13 +141,29 @@ class TorchRuntime:
         if self.device.type == "cpu":
             return Output(computed.features, labels_of(scores[0].numpy(), (height, width)))
         full = F.interpolate(scores, size=(height, width), mode="bilinear", align_corners=False)
-        labels = full.argmax(1)[0].to(torch.uint8)
+        labels = (full.argmax(1) if full.shape[1] > 1 else full[:, 0] > 0)[0].to(torch.uint8)
         synchronise(self.device)
         return Output(computed.features, labels.cpu().numpy())
 
     def _autocast(self) -> AbstractContextManager[object]:
         kind = PRECISIONS[self.precision]
         return nullcontext() if kind is None else torch.autocast(self.device.type, dtype=kind)
+
+
+def as_device(name: str | torch.device | None) -> torch.device:
+    """The device of that name, if it is there; a GPU where there is one, if no name is given."""
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise ValueError(f"there is no device {str(name)!r} here; cpu always works") from None
+    return device
+
+
+def _device_of(network: nn.Module) -> torch.device:
+    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
 
 
 def _check_finite(network: nn.Module) -> None:
