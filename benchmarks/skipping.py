@@ -40,7 +40,8 @@ def main() -> None:
     console = Console()
     columns = ("what", "ms", "against", "ms", "ratio", "middle half")
     table = Table(*columns, title=f"{SIZE[0]}x{SIZE[1]}, batch 1")
-    frames = [Scene(1, SIZE).frame(number)[0] for number in range(2 + arguments.repeats)]
+    scene = Scene(1, SIZE)
+    frames = [scene.frame(number)[0] for number in range(8 + 4 * arguments.repeats)]
     for name in ("ddrnet23-slim", "ddrnet39"):
         runtime = TorchRuntime(accelerate(build(name, 11), torch.zeros(1, 3, *SIZE)), device="cpu")
         whole, pruned = _gates(runtime, frames[0], arguments.repeats)
@@ -68,13 +69,16 @@ def _gates(runtime: TorchRuntime, frame: Any, repeats: int) -> tuple[list[float]
 
 
 def _levels(runtime: TorchRuntime, frames: list[Any], motion: str) -> tuple[list[float], list[float]]:
-    """Milliseconds of key and of carried frames, from frame to labels, on the same video in turn."""
-    base = VideoSegmenter(runtime, scheduler="always-key", motion=motion)
-    carried = VideoSegmenter(runtime, scheduler=FixedPeriod(10**6, Level.CARRY), motion=motion)
-    pairs = [(base.step(frame), carried.step(frame)) for frame in frames]
-    key = [one.latency_ms for one, _ in pairs[2:]]
-    carry = [two.latency_ms for _, two in pairs[2:] if two.level is Level.CARRY]
-    return key, carry
+    """Milliseconds of carried frames and of the key frame before each, from frame to labels, one key frame in four."""
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(4, Level.CARRY), motion=motion)
+    keys, carried, key = [], [], 0.0
+    for number, result in enumerate(segmenter.stream(frames)):
+        if result.level is Level.KEY:
+            key = result.latency_ms
+        elif number > 8:
+            keys.append(key)
+            carried.append(result.latency_ms)
+    return keys, carried
 
 
 def _row(table: Table, what: str, one: list[float], against: str, other: list[float]) -> None:
