@@ -23,7 +23,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from stmg import readers
+from stmg import container
 from stmg.video import VideoError, open_video
 
 STEP = 4  # pixels the picture moves to the right from frame to frame
@@ -398,7 +398,7 @@ with open_video("-", ahead=999) as source:
 
 
 def reading_process(num_frames: int) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PYTHONPATH": str(Path(readers.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": str(Path(container.__file__).parents[1])}
     command = [sys.executable, "-c", READ_STDIN, str(num_frames)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
@@ -488,7 +488,7 @@ def test_a_live_stream_is_opened_again_and_its_time_goes_on(tmp_path: Path) -> N
 
 
 def test_closing_does_not_wait_for_a_silent_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "NETWORK_TIMEOUT", 3.0)
+    monkeypatch.setattr(container, "NETWORK_TIMEOUT", 3.0)
     server = Server(clip(tmp_path / "clip.ts", 150).read_bytes(), hold=3.5)
     with open_video(server.url) as source:
         next(source)

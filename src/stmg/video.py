@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import glob
+import re
+import sys
 import threading
 import weakref
 from collections import deque
@@ -12,8 +15,9 @@ from typing import Any
 import av
 import cv2
 
+from stmg.container import Container, Pipe
 from stmg.frames import Frame
-from stmg.readers import Reader, VideoError, reader_for
+from stmg.readers import IMAGE_ENDINGS, Camera, Images, Reader, VideoError
 
 __all__ = ["VideoError", "VideoSource", "open_video"]
 
@@ -45,7 +49,7 @@ def open_video(
         raise VideoError(f"every and ahead are at least 1, limit at least 0; got {every=}, {ahead=}, {limit=}")
     if (resize is not None and min(resize) < 1) or (fps is not None and fps <= 0):
         raise VideoError(f"resize (height, width) and fps are above 0; got {resize=}, {fps=}")
-    reader = reader_for(source, fps, retries)
+    reader = _reader_for(source, fps, retries)
     reader.keep_vectors = motion_vectors
     return VideoSource(reader, every, limit, resize, ahead)
 
@@ -197,3 +201,31 @@ def _resized(frame: Frame, size: tuple[int, int]) -> Frame:
     how = cv2.INTER_AREA if shrinking else cv2.INTER_LINEAR
     image: Any = cv2.resize(frame.image, (size[1], size[0]), interpolation=how)
     return Frame(image, frame.index, frame.time, frame.vectors)
+
+
+def _reader_for(source: str | Path | int, fps: float | None, retries: int) -> Reader:
+    text = str(source)
+    camera = re.fullmatch(r"(?:camera:|/dev/video)(\d+)", text)
+    if isinstance(source, int) or camera:
+        return Camera(int(camera[1] if camera else text))
+    if text.startswith("camera:"):
+        raise VideoError(f"{text}: a camera is named by its number, like camera:0")
+    if text == "-" and sys.stdin.isatty():
+        raise VideoError("standard input is a terminal; send a video into it, like: cat street.ts | stmg ...")
+    if text == "-":
+        stream = sys.stdin.buffer
+        return Container("standard input", stream if stream.seekable() else Pipe(stream.fileno()))
+    if "://" in text:
+        return Container(re.sub(r"//[^/@]*@", "//", text), text, retries)  # no passwords in messages
+    path = Path(text)
+    if path.is_dir():
+        return Images(text, [entry for entry in path.iterdir() if not entry.name.startswith(".")], fps)
+    if path.is_file() and path.stat().st_size == 0:
+        raise VideoError(f"{text} is empty; copy or record it again")
+    if path.exists() and path.suffix.lower() in IMAGE_ENDINGS:
+        return Images(text, [path], fps)
+    if path.exists():  # made absolute because FFmpeg takes a name with a colon in it for a protocol
+        return Container(text, str(path.absolute()))
+    if glob.has_magic(text):
+        return Images(text, [Path(match) for match in glob.glob(text, recursive=True)], fps)
+    raise VideoError(f"{text} does not exist; give a video file, a folder of images, a camera, a URL or -")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from stmg.acceleration.gates import replace
+from stmg.acceleration.residual import record_calls
 
 FOLDABLE = (nn.Conv2d, nn.BatchNorm2d, nn.SyncBatchNorm)
 
@@ -49,34 +50,11 @@ def _folded(
 
 def _pairs(network: nn.Module, example: Tensor, modules: dict[str, Any]) -> list[tuple[str, str]]:
     """(convolution, norm) names where each is called once and the one feeds the other."""
-    made: dict[int, str] = {}
-    alive: list[Tensor] = []  # so that no address is used twice
-    fed: dict[str, list[str | None]] = {}
-    calls: dict[str, int] = {}
-
-    def note(name: str) -> Any:
-        def hook(module: nn.Module, args: Any, output: Tensor) -> None:
-            calls[name] = calls.get(name, 0) + 1
-            if isinstance(module, nn.Conv2d):
-                made[id(output)] = name
-                alive.append(output)
-            else:
-                fed.setdefault(name, []).append(made.get(id(args[0])))
-
-        return hook
-
-    handles = [module.register_forward_hook(note(name)) for name, module in modules.items()]
-    try:
-        with torch.no_grad():
-            network(example.clone())
-    finally:
-        for handle in handles:
-            handle.remove()
-    return [
-        (sources[0], norm)
-        for norm, sources in fed.items()
-        if len(sources) == 1 and sources[0] is not None and calls[sources[0]] == 1
-    ]
+    calls = {name: call for name, call in record_calls(network, example, list(modules)).items() if call.times == 1}
+    made = {id(call.output): name for name, call in calls.items() if isinstance(modules[name], nn.Conv2d)}
+    norms = [name for name in calls if not isinstance(modules[name], nn.Conv2d)]
+    sources = {name: made.get(id(calls[name].args[0])) for name in norms}
+    return [(source, name) for name, source in sources.items() if source is not None]
 
 
 def _close(old: Tensor, new: Tensor) -> bool:

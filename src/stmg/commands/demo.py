@@ -13,12 +13,13 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from rich.table import Table
 from torch import Tensor
 
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
 from stmg.checkpoint import Card, load, save
+from stmg.commands.progress import progress_bar
 from stmg.data.scenes import CLASS_NAMES, PALETTE, Scene
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.frames import Image
@@ -43,7 +44,7 @@ FPS = 15
 def demo(out: Path, num_steps: int, num_frames: int, console: Console) -> int:
     """Train, render, segment, compare; pictures and a table."""
     out.mkdir(parents=True, exist_ok=True)
-    with _progress(console) as progress:
+    with progress_bar(console) as progress:
         examples = _rendered_examples(progress)
         network = _trained(examples, num_steps, progress)
         card = Card(
@@ -184,13 +185,3 @@ def _table(runs: dict[str, list[FrameResult]], truths: list[Labels]) -> Table:
             f"{fmean(result.macs or 0 for result in results) / 1e9:.2f}",
         )
     return table
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[told]}"),
-        TimeRemainingColumn(),
-        console=console,
-    )

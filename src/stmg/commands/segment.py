@@ -13,10 +13,11 @@ import cv2
 import torch
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from stmg.commands.models import segmenter_for
+from stmg.commands.progress import progress_bar
 from stmg.segmenter import VideoSegmenter
 from stmg.sinks import VIDEO_FORMATS, LabelImages, OverlayVideo, Records, Sink, Sinks
 from stmg.state import FrameResult
@@ -50,7 +51,7 @@ def segment(
     with open_video(source, every=every, limit=limit, resize=resize) as video:
         segmenter = segmenter_for(model, weights, resize or video.size or (360, 480), device, precision, **settings)
         sinks = sinks_for(source, out, save, video, segmenter)
-        with sinks, _progress(console) as progress:
+        with sinks, progress_bar(console) as progress:
             task = progress.add_task("segmenting", total=video.num_frames, told="")
             try:
                 for result in segmenter.stream(video):
@@ -159,17 +160,6 @@ class Summary:
         if self.counted:
             table.caption += f"; {self.macs / self.counted / 1e9:.2f} GMACs a frame"
         return table
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total}"),
-        TextColumn("{task.fields[told]}"),
-        TimeRemainingColumn(),
-        console=console,
-    )
 
 
 def _advance(progress: Progress, task: TaskID, summary: Summary) -> None:

@@ -1,0 +1,1 @@
+"""Evaluation: what was gained and what was lost."""

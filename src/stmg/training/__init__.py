@@ -1,0 +1,1 @@
+"""Training: plain functions over batches."""
