@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from stmg.acceleration.cost import MacCounter, count_macs, count_parameters
+from stmg.acceleration.cost import MacCounter, count_parameters
 from stmg.acceleration.gates import Blend, Gate, Pass, Tap, replace, running, ungated
 from stmg.acceleration.mask_generator import MaskGenerator
 from stmg.acceleration.residual import Block, find_blocks, named_blocks, record_calls, submodule
@@ -86,18 +86,17 @@ class AcceleratedNetwork(nn.Module):
         """Some blocks; `blend` may mix the features with others before the head."""
         return self._run(self.partial_network, image, Pass(keep=keep, blend=blend))
 
+    @torch.no_grad()
     def costs(self, image: Tensor) -> Costs:
         """Count, on a real pass, what each part executes at this size."""
-        with torch.no_grad(), MacCounter() as meter, running(Pass(meter=meter)) as now:
+        with MacCounter() as meter, running(Pass(meter=meter)) as now:
             self.network(image)
-        generator = 0
-        if self.mask_generator is not None:
-            encode = self.mask_generator.encode
-            features = encode(image)
-            generator = count_macs(lambda: encode(image))
-            generator += count_macs(lambda: self.mask_generator(features, features))  # type: ignore[misc]
+        with MacCounter() as masks:
+            if self.mask_generator is not None:
+                encoded = self.mask_generator.encode(image)
+                self.mask_generator(encoded, encoded)
         blocks = tuple(now.block_macs.get(index, 0) for index in range(len(self.blocks)))
-        return Costs(meter.macs, blocks, now.head_macs, generator)
+        return Costs(meter.macs, blocks, now.head_macs, masks.macs)
 
     def plain(self) -> nn.Module:
         """A copy of the network for key frames without gates, as it came, with the weights it has now."""

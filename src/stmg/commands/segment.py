@@ -47,10 +47,12 @@ def segment(
     """Segment a source and write what was asked for; the exit code. An interruption keeps everything written so far."""
     use_threads(threads)
     interrupted = False
-    summary = Summary()
     with open_video(source, every=every, limit=limit, resize=resize) as video:
         segmenter = segmenter_for(model, weights, resize or video.size or (360, 480), device, precision, **settings)
+        for note in segmenter.runtime.notes:
+            console.print(f"[yellow]{escape(note)}[/]")
         sinks = sinks_for(source, out, save, video, segmenter)
+        summary = Summary()
         with sinks, progress_bar(console) as progress:
             task = progress.add_task("segmenting", total=video.num_frames, told="")
             try:

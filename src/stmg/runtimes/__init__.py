@@ -27,6 +27,10 @@ class Runtime(Protocol):
         """How many residual blocks can be skipped."""
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What cannot be done with this network, and what still can."""
+
+    @property
     def has_mask_generator(self) -> bool:
         """Whether `encode` and `compare` can be called."""
 

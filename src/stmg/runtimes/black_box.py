@@ -22,6 +22,7 @@ class BlackBoxRuntime:
 
     num_blocks = 0
     has_mask_generator = False
+    notes = ("a black box: frames are computed whole, at a smaller scale, or carried",)
 
     def __init__(self, function: Callable[[Image], Any]) -> None:
         self.function = function

@@ -81,6 +81,10 @@ class TorchRuntime:
         return len(self.network.blocks)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        return self.network.notes
+
+    @property
     def has_mask_generator(self) -> bool:
         return self.network.mask_generator is not None
 
