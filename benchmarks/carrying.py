@@ -39,8 +39,8 @@ def main() -> None:
     (video,) = data.videos("val")
     views, truths = [], []
     for place in track(video.labelled, "reading"):
-        truths.append(data.truth(video, place, size))
-        views.append(view_of(Frame(data.image(video, place, size))))
+        truths.append(video.truth(place, size))
+        views.append(view_of(Frame(video.image(place, size))))
     scores = [_coarse(truth, data.num_classes) for truth in truths]
     labels = [labels_of(score.transpose(2, 0, 1), (height, width)) for score in scores]
     fields = [None, *[DisMotion().between(a, b).field for a, b in pairwise(views)]]

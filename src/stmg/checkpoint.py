@@ -17,6 +17,7 @@ from safetensors.torch import save as serialised
 from torch import nn
 
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
+from stmg.masking import Masking
 from stmg.networks import build
 from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD, TorchRuntime, as_device
 from stmg.scheduler import scheduler_named
@@ -45,6 +46,10 @@ class Card:
     output: str | int | None = None
     mask_generator: bool = False
     two_weight_sets: bool = False
+    distortion_aware: bool = True
+    """Whether block pruning was trained with the distortion bias."""
+    constant_mask: float | None = None
+    """One value that partial frames use instead of the learned spatial mask."""
     scheduler: dict[str, Any] = field(default_factory=lambda: {"name": "drift"})
     motion: str = "dis"
     partial_scale: float = 1.0
@@ -66,9 +71,10 @@ def save(folder: str | Path, network: AcceleratedNetwork, card: Card, *, half: b
         output=network.output,
         mask_generator=network.mask_generator is not None,
         two_weight_sets=network.second is not None,
+        distortion_aware=network.mask_generator is None or network.mask_generator.distortion_aware,
     )
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
+    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in network.state_dict().items()}
     if half:
         tensors = {name: v.half() if v.is_floating_point() else v for name, v in tensors.items()}
     (folder / f"{WEIGHTS}.new").write_bytes(serialised(tensors))
@@ -114,6 +120,8 @@ def load_network(
         two_weight_sets=card.two_weight_sets,
         timed=False,
     )
+    if network.mask_generator is not None:
+        network.mask_generator.distortion_aware = card.distortion_aware
     try:
         tensors = load_file(folder / WEIGHTS, device=str(place))
     except (OSError, SafetensorError) as error:
@@ -143,6 +151,7 @@ def load(
         "partial_scale": card.partial_scale,
         "palette": np.array(card.palette, np.uint8) if card.palette else None,
         "class_names": card.class_names,
+        "masking": Masking() if card.constant_mask is None else Masking(spatial=card.constant_mask),
     }
     return VideoSegmenter(runtime, **{**chosen, **settings})
 

@@ -165,11 +165,11 @@ def composed(older: Field | None, newer: Field | None) -> Field | None:
     return total
 
 
-def move(values: Any, field: Field | None, *, nearest: bool = False) -> Any:
+def move(values: Any, field: Any, *, nearest: bool = False) -> Any:
     """Move what belongs to the older frame onto the newer one.
 
-    `values` is numpy (h, w) or (h, w, C), or a torch tensor (N, C, h, w), at any resolution. What comes from outside
-    the frame repeats its border.
+    `values` is numpy (h, w) or (h, w, C), or a torch tensor (N, C, h, w), at any resolution; for a tensor, `field` may
+    be one too, with a field for each of the N. What comes from outside the frame repeats its border.
     """
     if field is None:
         return values
@@ -204,18 +204,19 @@ def map_shape(view: View) -> tuple[int, int]:
     return max(1, view.grey.shape[0] // CELL), max(1, view.grey.shape[1] // CELL)
 
 
-def _move_tensor(values: Any, field: Field, nearest: bool) -> Any:
+def _move_tensor(values: Any, field: Any, nearest: bool) -> Any:
     import torch
     from torch.nn import functional
 
     # Places are kept in single precision whatever the features are: half precision cannot tell neighbours apart.
     number, _, height, width = values.shape
-    steps = torch.from_numpy(field).to(values.device).permute(2, 0, 1)[None]
+    steps = torch.as_tensor(field, device=values.device)
+    steps = (steps if steps.dim() == 4 else steps[None]).permute(0, 3, 1, 2)
     steps = functional.interpolate(steps, size=(height, width), mode="bilinear", align_corners=False)
     rows = (torch.arange(height, device=values.device) + 0.5) / height
     columns = (torch.arange(width, device=values.device) + 0.5) / width
-    places = torch.stack(torch.meshgrid(columns, rows, indexing="xy")) + steps[0]
-    places = (2 * places - 1).permute(1, 2, 0).expand(number, -1, -1, -1)
+    places = torch.stack(torch.meshgrid(columns, rows, indexing="xy")) + steps
+    places = (2 * places - 1).permute(0, 2, 3, 1).expand(number, -1, -1, -1)
     mode = "nearest" if nearest else "bilinear"
     moved = functional.grid_sample(values.float(), places, mode=mode, padding_mode="border", align_corners=False)
     return moved.to(values.dtype)

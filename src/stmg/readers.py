@@ -49,7 +49,7 @@ class Images(Reader):
 
     def __init__(self, name: str, paths: list[Path], fps: float | None) -> None:
         super().__init__(name)
-        self._paths = sorted((path for path in paths if path.suffix.lower() in IMAGE_ENDINGS), key=_natural)
+        self._paths = sorted((path for path in paths if path.suffix.lower() in IMAGE_ENDINGS), key=natural_order)
         if not self._paths:
             raise VideoError(f"{name} holds no images; their names must end in {', '.join(IMAGE_ENDINGS)}")
         self.fps, self.num_frames = fps, len(self._paths)
@@ -111,7 +111,7 @@ def _from_bgr(image: Any) -> Image:
     return as_frame(cv2.cvtColor(image, cv2.COLOR_BGR2RGB)).image
 
 
-def _natural(path: Path) -> tuple[list[str | int], str]:
+def natural_order(path: Path) -> tuple[list[str | int], str]:
     """Sorts numbers within names by their value."""
     parts = re.split(r"(\d+)", str(path).lower())
     return [int(part) if place % 2 else part for place, part in enumerate(parts)], str(path)

@@ -37,11 +37,11 @@ def test_segnets_layout(segnet):
         "val": [("0016E5_7959", 2, 15.0)],
     }
     video, place = next(data.labelled("val"))
-    truth = data.truth(video, place)
+    truth = video.truth(place)
     assert np.array_equal(truth == 255, np.arange(truth.size).reshape(SIZE) % 12 == 11)
     assert set(np.unique(truth)) == {*range(11), 255}
-    assert data.image(video, place, (6, 8)).shape == (6, 8, 3)
-    assert data.truth(video, place, (6, 8)).shape == (6, 8)
+    assert video.image(place, (6, 8)).shape == (6, 8, 3)
+    assert video.truth(place, (6, 8)).shape == (6, 8)
 
 
 def test_the_original_layout_with_its_colours(tmp_path):
@@ -55,7 +55,8 @@ def test_the_original_layout_with_its_colours(tmp_path):
     data = open_camvid(tmp_path)
     counted = {split: sum(len(video.frames) for video in videos) for split, videos in data.splits.items()}
     assert counted == {"train": 2, "val": 1, "test": 2}
-    truth = data.truth(*next(data.labelled("val")))
+    video, place = next(data.labelled("val"))
+    truth = video.truth(place)
     assert [truth[0, 0], truth[5, 0], truth[9, 0]] == [8, 0, 255]
 
 
@@ -69,19 +70,19 @@ def test_a_drive_is_cut_where_frame_numbers_jump(tmp_path):
 def test_missing_labels_wrong_sizes_and_wrong_classes_name_the_file(segnet):
     labels = segnet / "valannot" / "0016E5_07959.png"
     data = open_camvid(segnet)
-    frame = next(data.labelled("val"))
+    video, place = next(data.labelled("val"))
     write(labels, np.full(SIZE, 12, np.uint8))
     with pytest.raises(DataError, match=r"0016E5_07959.png holds class 12; there are 11 classes, 0 to 10"):
-        data.truth(*frame)
+        video.truth(place)
     write(labels, np.zeros((6, 8), np.uint8))
     with pytest.raises(DataError, match=r"0016E5_07959.png is 6x8, its image 0016E5_07959.png 12x16"):
-        data.truth(*frame)
+        video.truth(place)
     write(labels, picture())
     with pytest.raises(DataError, match="3 channels"):
-        data.truth(*frame)
+        video.truth(place)
     labels.write_bytes(b"no picture")
     with pytest.raises(DataError, match="cannot be read as labels"):
-        data.truth(*frame)
+        video.truth(place)
     labels.unlink()
     with pytest.raises(DataError, match=r"has no labels: .*0016E5_07959.png does not exist"):
         open_camvid(segnet)

@@ -61,6 +61,13 @@ class MaskGenerator(nn.Module):
         """Masks for training: the shift of the batch-norm and the gates are drawn."""
         return self._masks(before, now, sampled=True)
 
+    def steer(self, prior_mean: float, distortion_aware: bool) -> None:
+        """Set the share of pruned blocks that the prior asks for, and start from it."""
+        self.distortion_aware = distortion_aware
+        if self.pruning is not None:
+            self.pruning.probability.prior_mean = prior_mean
+            nn.init.constant_(self.pruning.probability.shift, prior_mean)
+
     def divergence(self) -> Tensor:
         """The sparsity loss; zero without prunable blocks."""
         return torch.zeros(()) if self.pruning is None else self.pruning.probability.divergence()

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from stmg.data.dataset import DataError, Dataset, Video
+from stmg.data.files import FrameFiles, LabelCode
 from stmg.data.scenes import CLASS_NAMES, PALETTE
 from stmg.overlay import IGNORE
 
@@ -38,8 +39,8 @@ def open_camvid(root: str | Path) -> Dataset:
         present = [split for split in SPLITS if (root / split).is_dir()]
         pairs = {split: _pairs(root / split, root / f"{split}annot", "") for split in present}
         # SegNet's own files number what has no class 11.
-        splits = {split: _videos(found) for split, found in pairs.items()}
-        return Dataset("CamVid", CLASS_NAMES, PALETTE, splits, recode={11: IGNORE})
+        code = LabelCode(len(CLASS_NAMES), recode={11: IGNORE})
+        return Dataset("CamVid", CLASS_NAMES, PALETTE, {split: _videos(found, code) for split, found in pairs.items()})
     images, labels = (_one(root, pattern) for pattern in ("*StillsRaw*", "Label*"))
     if images is None or labels is None:
         raise DataError(
@@ -50,8 +51,9 @@ def open_camvid(root: str | Path) -> Dataset:
     for image, label in _pairs(images, labels, "_L"):
         by_split[_split_of(image.stem)].append((image, label))
     colours = {colour: CLASS_NAMES.index(name) for name, listed in ORIGINAL_COLOURS.items() for colour in listed}
-    splits = {split: _videos(found) for split, found in by_split.items() if found}
-    return Dataset("CamVid", CLASS_NAMES, PALETTE, splits, colours=colours)
+    code = LabelCode(len(CLASS_NAMES), colours=colours)
+    splits = {split: _videos(found, code) for split, found in by_split.items() if found}
+    return Dataset("CamVid", CLASS_NAMES, PALETTE, splits)
 
 
 def _pairs(images: Path, labels: Path, suffix: str) -> list[tuple[Path, Path]]:
@@ -67,7 +69,7 @@ def _pairs(images: Path, labels: Path, suffix: str) -> list[tuple[Path, Path]]:
     return pairs
 
 
-def _videos(pairs: list[tuple[Path, Path]]) -> tuple[Video, ...]:
+def _videos(pairs: list[tuple[Path, Path]], code: LabelCode) -> tuple[Video, ...]:
     """Pairs by drive, cut where the camera's frame numbers jump."""
     drives: dict[str, list[tuple[int, Path, Path]]] = defaultdict(list)
     for image, label in pairs:
@@ -81,7 +83,8 @@ def _videos(pairs: list[tuple[Path, Path]]) -> tuple[Video, ...]:
             part = entries[start:end]
             steps = [b[0] - a[0] for a, b in pairwise(part)]
             rate = RECORDED_RATE / sorted(steps)[len(steps) // 2] if steps else None
-            videos.append(Video(f"{name}_{part[0][0]}", tuple(e[1] for e in part), tuple(e[2] for e in part), rate))
+            frames, labels = tuple(e[1] for e in part), tuple(e[2] for e in part)
+            videos.append(FrameFiles(f"{name}_{part[0][0]}", frames, labels, code, rate))
     return tuple(videos)
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image as PillowImage
-from PIL import UnidentifiedImageError
 
 from stmg.frames import Image
-from stmg.overlay import IGNORE
 from stmg.state import Labels
 
 
@@ -22,24 +17,27 @@ class DataError(ValueError):
     """Data that cannot be used; the message names the file and says what to do."""
 
 
-@dataclass(frozen=True)
-class Video:
-    """Frames of one drive in order, some of them labelled."""
-
-    name: str
-    frames: tuple[Path, ...]
-    labels: tuple[Path | None, ...]
-    """One per frame; None where there is none."""
-    rate: float | None = None
-    """Frames a second; None if they are stills or it is unknown."""
-
-    def __post_init__(self) -> None:
-        assert len(self.frames) == len(self.labels)
+class Video(Protocol):
+    """Frames of one drive in order, some of them labelled; wherever they come from."""
 
     @property
-    def labelled(self) -> list[int]:
+    def name(self) -> str: ...
+
+    @property
+    def rate(self) -> float | None:
+        """Frames a second; None if they are stills or it is unknown."""
+
+    @property
+    def labelled(self) -> Sequence[int]:
         """Places of the frames that have labels."""
-        return [place for place, path in enumerate(self.labels) if path is not None]
+
+    def __len__(self) -> int: ...
+
+    def image(self, place: int, size: tuple[int, int] | None = None) -> Image:
+        """RGB (H, W, 3), resized to `size` if given."""
+
+    def truth(self, place: int, size: tuple[int, int] | None = None) -> Labels | None:
+        """Labels (H, W) of a frame, checked, or None if it has none."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,6 @@ class Dataset:
     palette: NDArray[np.uint8]
     """(C, 3) RGB."""
     splits: dict[str, tuple[Video, ...]]
-    recode: dict[int, int] = field(default_factory=dict, repr=False)
-    """Classes of values in the label files that are not class numbers themselves; 255 is ignored."""
-    colours: dict[tuple[int, int, int], int] = field(default_factory=dict, repr=False)
-    """Classes of colours, where label files hold colours; colours that are not listed are ignored."""
 
     @property
     def num_classes(self) -> int:
@@ -70,96 +64,3 @@ class Dataset:
         for video in self.videos(split):
             for place in video.labelled:
                 yield video, place
-
-    def image(self, video: Video, place: int, size: tuple[int, int] | None = None) -> Image:
-        """RGB (H, W, 3), resized to `size` if given."""
-        return read_image(video.frames[place], size)
-
-    def truth(self, video: Video, place: int, size: tuple[int, int] | None = None) -> Labels | None:
-        """Labels (H, W) of a frame, or None; checked against the classes and the image's size."""
-        path = video.labels[place]
-        if path is None:
-            return None
-        labels = self._decoded(path)
-        height, width = image_size(video.frames[place])
-        if labels.shape != (height, width):
-            raise DataError(
-                f"{path} is {labels.shape[0]}x{labels.shape[1]}, its image {video.frames[place].name} {height}x{width}"
-            )
-        return labels if size is None else resized_labels(labels, size)
-
-    @cached_property
-    def _table(self) -> NDArray[np.uint8]:
-        table = np.arange(256, dtype=np.uint8)
-        for value, number in self.recode.items():
-            table[value] = number
-        return table
-
-    def _decoded(self, path: Path) -> Labels:
-        values = read_labels(path)
-        if self.colours:
-            return _from_colours(values, self.colours, path)
-        if values.ndim != 2:
-            raise DataError(f"{path} has {values.shape[2]} channels; label files hold one class number per pixel")
-        labels = self._table[values]
-        wrong = labels[(labels >= self.num_classes) & (labels != IGNORE)]
-        if wrong.size:
-            raise DataError(
-                f"{path} holds class {wrong.flat[0]}; there are {self.num_classes} classes, "
-                f"0 to {self.num_classes - 1}, and {IGNORE} for none"
-            )
-        return labels
-
-
-def read_image(path: Path, size: tuple[int, int] | None = None) -> Image:
-    """An image file as RGB (H, W, 3)."""
-    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
-    if image is None:
-        raise DataError(f"{path} cannot be read as an image" if path.exists() else f"{path} does not exist")
-    if size is not None and image.shape[:2] != size:
-        image = cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_AREA)
-    rgb: Image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
-    return rgb
-
-
-def image_size(path: Path) -> tuple[int, int]:
-    """(height, width) from the file's header alone."""
-    try:
-        with PillowImage.open(path) as image:
-            return image.height, image.width
-    except (OSError, UnidentifiedImageError):
-        raise DataError(f"{path} cannot be read as an image" if path.exists() else f"{path} does not exist") from None
-
-
-def read_labels(path: Path) -> NDArray[np.uint8]:
-    """A label file's values as stored, (H, W) class numbers or palette places, or (H, W, 3) colours."""
-    try:
-        with PillowImage.open(path) as image:
-            # A palette image holds class numbers; OpenCV would give back their colours.
-            values = np.asarray(image)
-    except (OSError, UnidentifiedImageError):
-        raise DataError(f"{path} cannot be read as labels" if path.exists() else f"{path} does not exist") from None
-    if values.dtype != np.uint8:
-        raise DataError(f"{path} holds {values.dtype} values; label files are 8-bit PNGs of class numbers")
-    return values[:, :, :3] if values.ndim == 3 else values
-
-
-def resized_labels(labels: Labels, size: tuple[int, int]) -> Labels:
-    """Labels in another size, each pixel that of the nearest."""
-    if labels.shape == size:
-        return labels
-    out: Labels = cv2.resize(labels, (size[1], size[0]), interpolation=cv2.INTER_NEAREST)
-    return out
-
-
-def _from_colours(values: NDArray[np.uint8], colours: dict[tuple[int, int, int], int], path: Path) -> Labels:
-    if values.ndim != 3:
-        raise DataError(f"{path} holds class numbers; this dataset's labels are colours")
-    keys = values.astype(np.uint32) @ _PLACES
-    labels = np.full(keys.shape, IGNORE, np.uint8)
-    for colour, number in colours.items():
-        labels[keys == np.array(colour, np.uint32) @ _PLACES] = number
-    return labels
-
-
-_PLACES = np.array([65536, 256, 1], np.uint32)

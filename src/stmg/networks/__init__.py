@@ -7,19 +7,37 @@ from functools import partial
 
 from torch import nn
 
+from stmg.networks import lite
 from stmg.networks.ddrnet import SIZES, DDRNet
+from stmg.networks.foreign import load_foreign, read_state_dict
+from stmg.networks.lite import LiteNet
 from stmg.networks.small import SmallNet
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     **{name: partial(DDRNet, sizes) for name, sizes in SIZES.items()},
+    **{name: partial(LiteNet, sizes) for name, sizes in lite.SIZES.items()},
     "small": SmallNet,
 }
 
 
-def build(name: str, num_classes: int) -> nn.Module:
-    """A network of the package with fresh weights."""
+def build(name: str, num_classes: int, auxiliary: bool = False) -> nn.Module:
+    """A network of the package with fresh weights; `auxiliary` adds the second head that DDRNets are trained with."""
     if name not in NETWORKS:
         raise ValueError(f"no network is called {name!r}; there are {', '.join(NETWORKS)}")
     if num_classes < 2:
         raise ValueError(f"a segmentation network needs at least 2 classes; got {num_classes}")
-    return NETWORKS[name](num_classes=num_classes)
+    if auxiliary and name not in SIZES:
+        raise ValueError(f"{name} has no auxiliary head; {', '.join(SIZES)} have one")
+    return NETWORKS[name](num_classes=num_classes, **({"auxiliary": True} if auxiliary else {}))
+
+
+def pretrain(network: nn.Module, name: str, source: str) -> None:
+    """Start a network from `imagenet`, or from the tensors of a checkpoint file that fit it."""
+    if source != "imagenet":
+        own = network.state_dict()
+        fitting = {k: v for k, v in read_state_dict(source).items() if k in own and v.shape == own[k].shape}
+        load_foreign(network, fitting, heads=tuple(name for name in own if name not in fitting))
+    elif isinstance(network, LiteNet):
+        lite.load_imagenet(network, name)
+    else:
+        raise ValueError(f"there are no ImageNet weights for {name} here; {', '.join(lite.SIZES)} have some")

@@ -1,41 +1,65 @@
-"""Training the base network: plain functions over batches of images and labels."""
+"""The first stage: the base network, on single frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-IGNORE = 255
+from stmg.acceleration.accelerate import find_logits
+from stmg.config import Loss
+from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD
+from stmg.training.losses import distillation, enlarged, segmentation
 
-
-def segmentation_loss(logits: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
-    """Cross-entropy of logits (N, C, h, w), enlarged to the labels (N, H, W); ignored pixels do not count."""
-    full = F.interpolate(logits, size=labels.shape[-2:], mode="bilinear", align_corners=False)
-    return F.cross_entropy(full, labels.long(), weight=class_weights, ignore_index=IGNORE)
+Losses = dict[str, Tensor]
 
 
-def train(
-    network: nn.Module,
-    batches: Iterable[tuple[Tensor, Tensor]],
-    num_steps: int,
-    learning_rate: float = 4e-3,
-    class_weights: Tensor | None = None,
-    report: Callable[[int, float], None] = lambda step, loss: None,
-) -> None:
-    """AdamW under a one-cycle schedule, in place, on `num_steps` batches of (images (N, 3, H, W), labels (N, H, W))."""
-    optimiser = torch.optim.AdamW(network.parameters(), lr=learning_rate, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, learning_rate, total_steps=num_steps)
-    network.train()
-    for step, (images, labels) in zip(range(num_steps), batches, strict=False):
-        loss = segmentation_loss(network(images), labels, class_weights)
-        if not torch.isfinite(loss):
-            raise FloatingPointError(f"the loss is {loss.item()} at step {step}; lower the learning rate")
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        schedule.step()
-        report(step + 1, loss.item())
-    network.eval()
+class BaseTraining(nn.Module):
+    """A network and what is minimised when it is trained; called with a batch, it gives its losses."""
+
+    def __init__(
+        self, network: nn.Module, loss: Loss, class_weights: Tensor | None = None, teacher: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.settings = loss
+        self.normalise = Normalise()
+        self.register_buffer("class_weights", class_weights, persistent=False)
+        # Not a part of what is trained or saved.
+        self.teacher = [teacher.eval().requires_grad_(False)] if teacher is not None else []
+
+    def forward(self, batch: dict[str, Tensor]) -> Losses:
+        """`images` (N, 1, H, W, 3) and `labels` (N, 1, H, W), uint8, to `loss` and its parts."""
+        image, labels = self.normalise(batch["images"][:, -1]), batch["labels"][:, -1]
+        output = self.network(image)
+        logits = enlarged(find_logits(output), labels.shape[-2:])
+        losses = {"segmentation": self._segmentation(logits, labels)}
+        total = losses["segmentation"]
+        if self.settings.auxiliary and isinstance(output, tuple | list) and len(output) > 1:
+            losses["auxiliary"] = self._segmentation(enlarged(output[1], labels.shape[-2:]), labels)
+            total = total + self.settings.auxiliary * losses["auxiliary"]
+        for teacher in self.teacher:
+            with torch.no_grad():
+                soft = enlarged(find_logits(teacher(image)), labels.shape[-2:])
+            losses["distillation"] = distillation(logits, soft, self.settings.temperature).mean()
+            total = total + self.settings.distill * losses["distillation"]
+        return {"loss": total, **losses}
+
+    def _segmentation(self, logits: Tensor, labels: Tensor) -> Tensor:
+        settings = self.settings
+        return segmentation(logits, labels, self.class_weights, settings.hard_pixels, settings.hard_share).mean()
+
+
+class Normalise(nn.Module):
+    """RGB uint8 (N, H, W, 3) to what networks take, (N, 3, H, W)."""
+
+    def __init__(self, mean: tuple[float, ...] = IMAGENET_MEAN, std: tuple[float, ...] = IMAGENET_STD) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1) * 255, persistent=False)
+        self.register_buffer("std", torch.tensor(std).view(1, 3, 1, 1) * 255, persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        values: Any = images.permute(0, 3, 1, 2).to(torch.float32)
+        out: Tensor = (values - self.mean) / self.std
+        return out.contiguous(memory_format=torch.channels_last)

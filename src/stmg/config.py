@@ -1,0 +1,294 @@
+"""Recipes: what a training run is, as frozen dataclasses, one YAML file a run, checked where they are built."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+Built = TypeVar("Built")
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is trained on."""
+
+    path: str = ""
+    """CamVid, Cityscapes, a folder of your own (see `stmg data check --help`), or rendered streets, `street:0-99`."""
+    train: str = "train"
+    """The split that is trained on."""
+    val: str = "val"
+    """The split that is evaluated on; empty for none."""
+    size: tuple[int, int] = (360, 480)
+    """(H, W) that the network is meant for and evaluated at."""
+    stored: float = 1.5
+    """Frames are kept this many times larger than `size`, so that enlarged crops have detail."""
+    length: int = 1
+    """Frames in a clip: 1 for the base network, 2 or more for STMG."""
+    stride: int = 1
+    """Frames of a real video from one frame of a clip to the next."""
+    unlabelled: tuple[str, ...] = ()
+    """Videos without labels, for STMG; a teacher gives their labels."""
+    movable: tuple[str, ...] = ("Car", "Pedestrian", "Bicyclist")
+    """Classes whose objects may move on their own where clips are made from stills."""
+    in_memory: bool = True
+    """Keep decoded frames; else they are read again each time."""
+    workers: int = 0
+    """Processes that prepare batches; 0 prepares them in the training process."""
+
+    def __post_init__(self) -> None:
+        _check(self.length >= 1, "data.length is at least 1", self.length)
+        _check(self.stride >= 1, "data.stride is at least 1", self.stride)
+        _check(min(self.size) >= 32, "data.size is at least 32x32", self.size)
+        _check(self.stored > 0, "data.stored is above 0", self.stored)
+
+
+@dataclass(frozen=True)
+class Augment:
+    """How a clip is changed, all its frames alike."""
+
+    crop: tuple[int, int] = (288, 384)
+    """(H, W) of what the network is trained on."""
+    scale: tuple[float, float] = (0.7, 2.0)
+    """Smallest and largest size of a frame, relative to `data.size`."""
+    rotate: float = 0.0
+    """Largest angle in degrees."""
+    flip: bool = True
+    brightness: float = 0.12
+    contrast: float = 0.25
+    gamma: float = 0.3
+    saturation: float = 0.4
+    tint: float = 0.03
+    noise: float = 0.0
+    """Largest deviation of sensor noise, drawn anew for each frame; of 1."""
+
+    def __post_init__(self) -> None:
+        _check(0 < self.scale[0] <= self.scale[1], "augment.scale is two numbers above 0, in order", self.scale)
+
+
+@dataclass(frozen=True)
+class Motion:
+    """How the camera and objects move where clips are made from stills; per frame, as fractions of the frame."""
+
+    zoom: float = 0.03
+    pan: float = 0.02
+    roll: float = 0.3
+    """Degrees."""
+    tilt: float = 0.02
+    """Perspective: how much an edge of the frame shrinks."""
+    objects: float = 0.03
+    """Speed of objects that move on their own."""
+    most_objects: int = 3
+    gap: int = 4
+    """A step of a clip stands for one to this many frames, drawn."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is minimised."""
+
+    hard_pixels: float = 1.0
+    """Only pixels whose true class gets at most this probability count (hard-pixel mining); 1 for all."""
+    hard_share: float = 0.1
+    """Mining keeps at least this share of the pixels."""
+    class_weights: Literal["none", "log", "root"] = "root"
+    """Rare classes weigh more: by the logarithm or the root of their inverse share of the training pixels."""
+    auxiliary: float = 0.0
+    """Weight of the auxiliary head's loss, for networks that have one."""
+    teacher: str = ""
+    """A checkpoint whose soft labels the network learns from, besides the true ones."""
+    distill: float = 1.0
+    """Weight of the teacher's soft labels."""
+    temperature: float = 1.0
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """How it is minimised."""
+
+    name: Literal["sgd", "adamw"] = "adamw"
+    learning_rate: float = 1e-3
+    encoder: float = 1.0
+    """Learning rate of a pretrained encoder, relative to the rest."""
+    momentum: float = 0.9
+    """Of SGD."""
+    weight_decay: float = 1e-2
+    schedule: Literal["poly", "one-cycle", "constant"] = "poly"
+    power: float = 0.9
+    """Of the poly schedule."""
+    warm_up: float = 0.05
+    """Share of the steps in which the learning rate rises."""
+    clip_gradient: float = 0.0
+    """Largest norm of the gradient; 0 for none."""
+
+    def __post_init__(self) -> None:
+        _check(self.learning_rate > 0, "optimiser.learning_rate is above 0", self.learning_rate)
+        _check(0 <= self.warm_up < 1, "optimiser.warm_up is a share of the steps", self.warm_up)
+
+
+@dataclass(frozen=True)
+class Stmg:
+    """The second stage: mask generator and non-key network."""
+
+    base: str = ""
+    """The checkpoint of the trained base network."""
+    weight_sets: Literal[1, 2] = 2
+    """2: partial frames have weights of their own, as in the paper; 1: one set for both, trained on both."""
+    align: bool = True
+    """Move the previous state along DIS motion before it is compared; the paper does not."""
+    keep: float = 0.5
+    """Target share of the blocks that are kept."""
+    steer: float = 0.0
+    """Weight that steers the mean share of kept blocks to `keep`; 0 leaves it to the prior alone, as in the paper."""
+    divergence: float = 1e-3
+    """Weight of the KL divergence from the prior."""
+    reconstruction: float = 1.0
+    """Weight of the spatial mask's loss against the distortion map; 0 for none."""
+    constant_mask: float | None = None
+    """A spatial mask of one value instead of the learned one: the paper's setting for CamVid is 0.8."""
+    distortion_aware: bool = True
+    """Add the distortion bias to block pruning (dbb-DBB)."""
+    distill: float = 1.0
+    """Weight of the whole network's soft labels on the same frame."""
+    partial_scale: float = 1.0
+    """Scale at which partial frames are computed."""
+
+    def __post_init__(self) -> None:
+        _check(0 <= self.keep <= 1, "stmg.keep is a share", self.keep)
+        _check(0 < self.partial_scale <= 1, "stmg.partial_scale is above 0 and at most 1", self.partial_scale)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training run."""
+
+    stage: Literal["base", "stmg"] = "base"
+    network: str = "ddrnet23-slim"
+    """A network of the package; in the second stage the base's is taken."""
+    pretrained: str = ""
+    """`imagenet` for networks that can start from it, or a checkpoint file to start from."""
+    frozen_norm: bool = False
+    """Batch-norm keeps its statistics: for batches too small to measure them."""
+    steps: int = 1000
+    batch: int = 8
+    """Clips in a step, over all devices."""
+    average: float = 0.0
+    """Decay of the moving average of the weights, which is what is saved; 0 for none."""
+    evaluate_every: int = 200
+    """Steps between evaluations; the best and the last weights are kept."""
+    save_every: int = 50
+    """Steps between saved states to resume from."""
+    compile: bool = False
+    """Compile the network with torch.compile."""
+    seed: int = 0
+    data: Data = field(default_factory=Data)
+    augment: Augment = field(default_factory=Augment)
+    motion: Motion = field(default_factory=Motion)
+    loss: Loss = field(default_factory=Loss)
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    stmg: Stmg = field(default_factory=Stmg)
+    notes: str = ""
+    """What a reader of the recipe should know."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "evaluate_every", "save_every"):
+            _check(getattr(self, name) >= 1, f"{name} is at least 1", getattr(self, name))
+        _check(0 <= self.average < 1, "average is at least 0 and below 1", self.average)
+        if self.stage == "stmg":
+            _check(self.data.length >= 2, "the second stage needs clips: data.length is at least 2", self.data.length)
+
+
+def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> Recipe:
+    """A recipe from its YAML file, with settings like `optimiser.learning_rate=0.01` laid over it."""
+    import yaml
+
+    path = Path(path)
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+    content = content or {}
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is no recipe: it holds a {type(content).__name__}, not settings by name")
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        if not equals:
+            raise ValueError(f"{override!r} is no setting; they look like optimiser.learning_rate=0.01")
+        *groups, last = name.split(".")
+        place = content
+        for group in groups:
+            place = place.setdefault(group, {})
+            if not isinstance(place, dict):
+                raise ValueError(f"{override}: {group} is a setting, not a group of them")
+        place[last] = yaml.safe_load(text) if text else ""
+    return built(Recipe, content)
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """A recipe as YAML, every setting written out."""
+    import yaml
+
+    return str(yaml.safe_dump(_plain(asdict(recipe)), sort_keys=False, allow_unicode=True))
+
+
+def built(kind: type[Built], content: dict[str, Any], group: str = "") -> Built:
+    """A dataclass from plain values, with a message that names what does not fit and what is allowed."""
+    hints = get_type_hints(kind)
+    names = [item.name for item in fields(kind)]  # type: ignore[arg-type]
+    for name in content:
+        if name not in names:
+            where = f"{group}." if group else ""
+            raise ValueError(f"there is no setting {where}{name}; there are {', '.join(names)}")
+    values = {name: _fitted(hints[name], value, f"{group}.{name}".strip(".")) for name, value in content.items()}
+    return kind(**values)
+
+
+def _fitted(hint: Any, value: Any, name: str) -> Any:
+    """A value as its field wants it."""
+    if is_dataclass(hint):
+        if not isinstance(value, dict):
+            raise ValueError(f"{name} is a group of settings; got {value!r}")
+        return built(hint, value, name)  # type: ignore[arg-type]
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        if value in inner:
+            return value
+        raise ValueError(f"{name} is one of {', '.join(map(str, inner))}; got {value!r}")
+    if origin in (Union, types.UnionType):
+        return None if value is None else _fitted(inner[0], value, name)
+    if origin is tuple:
+        kinds = [inner[0]] * len(value) if isinstance(value, list | tuple) and inner[-1] is Ellipsis else list(inner)
+        if not isinstance(value, list | tuple) or len(value) != len(kinds):
+            raise ValueError(
+                f"{name} is a list of {'any length' if inner[-1] is Ellipsis else len(inner)}; got {value!r}"
+            )
+        return tuple(_fitted(kind, item, name) for kind, item in zip(kinds, value, strict=True))
+    if hint is float and isinstance(value, int | str) and not isinstance(value, bool):
+        try:
+            return float(value)  # YAML reads 1e-3 as text
+        except ValueError:
+            pass
+    if hint is str and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise ValueError(f"{name} is {_article(hint)}; got {value!r}")
+    return value
+
+
+def _article(hint: Any) -> str:
+    return {bool: "true or false", int: "a whole number", float: "a number", str: "text"}.get(hint, str(hint))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _check(right: bool, rule: str, got: Any) -> None:
+    if not right:
+        raise ValueError(f"{rule}; got {got}")

@@ -1,0 +1,25 @@
+"""Any dataset by its path or name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stmg.data.camvid import open_camvid
+from stmg.data.cityscapes import is_cityscapes, open_cityscapes
+from stmg.data.dataset import DataError, Dataset
+from stmg.data.folder import DESCRIPTION, is_video, open_folder, open_videos
+from stmg.data.streets import open_streets
+
+
+def open_dataset(path: str | Path) -> Dataset:
+    """CamVid, Cityscapes, a folder with a `dataset.yaml`, videos without labels, or `street:0-99`."""
+    if str(path).startswith("street:"):
+        return open_streets(str(path))
+    root = Path(path)
+    if not root.exists():
+        raise DataError(f"{root} does not exist" if str(path) else "no data is named; give data.path=...")
+    if (root / DESCRIPTION).is_file() or root.name == DESCRIPTION:
+        return open_folder(root)
+    if is_video(root) or (root.is_dir() and any(is_video(entry) for entry in root.iterdir())):
+        return open_videos(root)
+    return open_cityscapes(root) if is_cityscapes(root) else open_camvid(root)

@@ -1,0 +1,96 @@
+"""Cityscapes, 19 classes, in its own layout: snippets of 30 frames of which the 20th is labelled, or stills alone."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+from stmg.data.dataset import DataError, Dataset, Video
+from stmg.data.files import FrameFiles, LabelCode
+from stmg.overlay import IGNORE
+
+RATE = 17.0  # frames a second of the snippets
+SEQUENCES, STILLS, TRUTH = "leftImg8bit_sequence", "leftImg8bit", "gtFine"
+
+# Name, number in the label files, colour.
+CLASSES = (
+    ("road", 7, (128, 64, 128)),
+    ("sidewalk", 8, (244, 35, 232)),
+    ("building", 11, (70, 70, 70)),
+    ("wall", 12, (102, 102, 156)),
+    ("fence", 13, (190, 153, 153)),
+    ("pole", 17, (153, 153, 153)),
+    ("traffic light", 19, (250, 170, 30)),
+    ("traffic sign", 20, (220, 220, 0)),
+    ("vegetation", 21, (107, 142, 35)),
+    ("terrain", 22, (152, 251, 152)),
+    ("sky", 23, (70, 130, 180)),
+    ("person", 24, (220, 20, 60)),
+    ("rider", 25, (255, 0, 0)),
+    ("car", 26, (0, 0, 142)),
+    ("truck", 27, (0, 0, 70)),
+    ("bus", 28, (0, 60, 100)),
+    ("train", 31, (0, 80, 100)),
+    ("motorcycle", 32, (0, 0, 230)),
+    ("bicycle", 33, (119, 11, 32)),
+)
+
+
+def is_cityscapes(root: Path) -> bool:
+    return (root / SEQUENCES).is_dir() or (root / STILLS).is_dir()
+
+
+def open_cityscapes(root: str | Path) -> Dataset:
+    """Cityscapes at `root`; each snippet is a video. Without snippets, the labelled stills are."""
+    root = Path(root)
+    images = root / (SEQUENCES if (root / SEQUENCES).is_dir() else STILLS)
+    if not images.is_dir():
+        raise DataError(f"{root} is not Cityscapes: it has neither {SEQUENCES}/ nor {STILLS}/")
+    recode = dict.fromkeys(range(256), IGNORE) | {value: number for number, (_, value, _) in enumerate(CLASSES)}
+    code = LabelCode(len(CLASSES), recode=recode)
+    splits = {
+        split: _videos(images / split, root / TRUTH / split, code)
+        for split in ("train", "val", "test")
+        if (images / split).is_dir()
+    }
+    if not splits:
+        raise DataError(f"{images} has no train/, val/ or test/")
+    palette = np.array([colour for _, _, colour in CLASSES], np.uint8)
+    return Dataset("Cityscapes", tuple(name for name, _, _ in CLASSES), palette, splits)
+
+
+def _videos(images: Path, truth: Path, code: LabelCode) -> tuple[Video, ...]:
+    snippets: dict[tuple[str, str, int], list[tuple[int, Path]]] = defaultdict(list)
+    for path in images.glob("*/*_leftImg8bit.png"):
+        match = re.fullmatch(r"(.+)_(\d{6})_(\d{6})_leftImg8bit", path.stem)
+        if match is None:
+            raise DataError(f"{path} is not a Cityscapes frame: names look like aachen_000000_000019_leftImg8bit.png")
+        city, sequence, number = match[1], match[2], int(match[3])
+        snippets[city, sequence, _snippet(sequence, number)].append((number, path))
+    if not snippets:
+        raise DataError(f"{images} holds no frames")
+    videos = [_video(sorted(found), truth, code) for _, found in sorted(snippets.items())]
+    if not any(video.labelled for video in videos) and truth.is_dir():
+        raise DataError(f"no frame in {images} has labels in {truth}")
+    return tuple(videos)
+
+
+def _snippet(sequence: str, number: int) -> int:
+    """Snippets of one recording follow each other in some cities: every 30 frames are one."""
+    return 0 if sequence != "000000" else number // 30
+
+
+def _video(found: list[tuple[int, Path]], truth: Path, code: LabelCode) -> FrameFiles:
+    frames = tuple(path for _, path in found)
+    labels = tuple(_label_of(path, truth) for path in frames)
+    return FrameFiles(
+        frames[0].stem.removesuffix("_leftImg8bit"), frames, labels, code, RATE if len(frames) > 1 else None
+    )
+
+
+def _label_of(path: Path, truth: Path) -> Path | None:
+    label = truth / path.parent.name / path.name.replace("_leftImg8bit.png", "_gtFine_labelIds.png")
+    return label if label.is_file() else None

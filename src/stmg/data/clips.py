@@ -1,0 +1,146 @@
+"""Clips to train on: every one follows from the seed and its number, so any run can be taken up anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.config import Augment, Data, Motion
+from stmg.data.augment import Look, draw_look, noisy
+from stmg.data.dataset import DataError, Dataset, Video
+from stmg.data.stills import clip_from_still
+from stmg.frames import Frame, Image
+from stmg.motion import DisMotion, view_of
+from stmg.overlay import IGNORE
+from stmg.state import Labels
+
+SLOWEST = 5.0  # frames a second below which neighbours are no adjacent frames, and clips are made from stills
+
+
+class Clip(NamedTuple):
+    """Adjacent frames, oldest first."""
+
+    images: NDArray[np.uint8]
+    """(T, H, W, 3) RGB."""
+    labels: NDArray[np.uint8]
+    """(T, H, W) class ids, 255 where unknown."""
+    fields: NDArray[np.float32]
+    """(T - 1, h, w, 2): motion fields from each frame to the one before; see `stmg.motion`."""
+
+
+class Clips:
+    """Clip `number` of an endless series: an epoch is every labelled frame once, in an order of its own."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        split: str,
+        data: Data,
+        augment: Augment,
+        motion: Motion,
+        seed: int,
+        aligned: bool = False,
+        unlabelled: tuple[Video, ...] = (),
+    ) -> None:
+        self.data, self.augment, self.motion, self.seed = data, augment, motion, seed
+        self.aligned = aligned and data.length > 1
+        self.stored = tuple(round(side * data.stored) for side in data.size)
+        known = [*dataset.labelled(split)]
+        unknown = [(video, place) for video in unlabelled for place in range(_reach(video, data), len(video))]
+        if data.length == 1 and unknown:
+            raise DataError(
+                "videos without labels are for the second stage: a single frame without labels teaches nothing"
+            )
+        self.places = known + unknown
+        if not self.places:
+            raise DataError(f"split {split!r} of {dataset.name} has no labelled frame to train on")
+        missing = [name for name in data.movable if name not in dataset.class_names]
+        self.movable = tuple(dataset.class_names.index(name) for name in data.movable if name not in missing)
+        self._kept: dict[tuple[int, int], tuple[Image, Labels]] = {}
+        self._flow = DisMotion()
+
+    def __len__(self) -> int:
+        """Clips in an epoch."""
+        return len(self.places)
+
+    def __getitem__(self, number: int) -> Clip:
+        epoch, turn = divmod(number, len(self.places))
+        order = np.random.default_rng((self.seed, epoch)).permutation(len(self.places))
+        draw = np.random.default_rng((self.seed, epoch, turn))
+        video, place = self.places[order[turn]]
+        look = draw_look(self.augment, self._stored, 1 / self.data.stored, draw)
+        length = self.data.length
+        if length > 1 and not is_moving(video):
+            image, labels = self._frame(video, place, keep=True)
+            frames, truths = clip_from_still(image, labels, length, self.motion, self.movable, look, draw)
+        else:
+            frames, truths = self._recorded(video, place, look, draw)
+        deviation = 255 * draw.uniform(0, self.augment.noise)
+        frames = np.stack([noisy(frame, deviation, draw) for frame in frames])
+        return Clip(frames, truths, self._fields(frames))
+
+    def shares(self, num_classes: int) -> NDArray[np.float64]:
+        """The share of the labelled pixels that each class has, over a sample of the frames."""
+        counts = np.zeros(256, np.int64)
+        chosen = range(0, len(self.places), max(1, len(self.places) // 200))
+        for video, place in (self.places[number] for number in chosen):
+            _, labels = self._frame(video, place, keep=False)
+            counts += np.bincount(labels[::3, ::3].ravel(), minlength=256)
+        shares: NDArray[np.float64] = counts[:num_classes] / max(1, counts[:num_classes].sum())
+        return shares
+
+    def _recorded(
+        self, video: Video, place: int, look: Look, draw: np.random.Generator
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Frames of a real video that end at a place; fewer apart near its start."""
+        length = self.data.length
+        step = self.data.stride * int(draw.integers(1, self.motion.gap + 1)) if length > 1 else 1
+        places = [max(0, place - step * back) for back in reversed(range(length))]
+        pairs = [self._frame(video, at, keep=at == place) for at in places]
+        return np.stack([look.image(image) for image, _ in pairs]), np.stack(
+            [look.labels(labels) for _, labels in pairs]
+        )
+
+    def _frame(self, video: Video, place: int, keep: bool) -> tuple[Image, Labels]:
+        """A frame and its labels in the stored size."""
+        key = (id(video), place)
+        if key in self._kept:
+            return self._kept[key]
+        image, truth = video.image(place, self._stored), video.truth(place, self._stored)
+        if truth is None:
+            truth = np.full(self._stored, IGNORE, np.uint8)
+        if keep and self.data.in_memory:
+            self._kept[key] = image, truth
+        return image, truth
+
+    @property
+    def _stored(self) -> tuple[int, int]:
+        return self.stored[0], self.stored[1]
+
+    def _fields(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+        if not self.aligned:
+            return np.zeros((max(0, len(frames) - 1), 1, 1, 2), np.float32)
+        views = [view_of(Frame(frame)) for frame in frames]
+        fields = [self._flow.between(a, b).field for a, b in pairwise(views)]
+        return np.stack([field for field in fields if field is not None])
+
+
+def is_moving(video: Video) -> bool:
+    """Whether neighbours in a video are adjacent frames, not stills taken now and then."""
+    return video.rate is not None and video.rate >= SLOWEST
+
+
+def numbers(step: int, last: int, batch: int, rank: int = 0, ranks: int = 1) -> Iterator[list[int]]:
+    """Numbers of the clips of each step from `step` up to `last`; ranks share a step's batch between them."""
+    own = batch // ranks
+    for at in range(step, last):
+        first = at * batch + rank * own
+        yield list(range(first, first + own))
+
+
+def _reach(video: Video, data: Data) -> int:
+    return min(len(video) - 1, (data.length - 1) * data.stride)

@@ -1,0 +1,145 @@
+"""Clips from stills: a moving camera and objects that move on their own, with labels that are exact on every frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.config import Motion
+from stmg.data.augment import BORDER, Look, Matrix
+from stmg.frames import Image
+from stmg.overlay import IGNORE
+from stmg.state import Labels
+
+SMALLEST, LARGEST = 0.0005, 0.1  # objects worth moving, as shares of the frame
+FILL_SCALE = 4  # holes are filled at a fraction of the size: what was behind an object is a guess anyway
+
+
+@dataclass(frozen=True)
+class Cutout:
+    """An object taken out of a still."""
+
+    opaque: NDArray[np.uint8]
+    """(H, W): 255 where the object is."""
+    velocity: tuple[float, float]
+    """Pixels a frame, x and y."""
+    growth: float
+    """Relative change of size a frame."""
+    foot: tuple[float, float]
+    """The middle of its lower edge, about which it grows."""
+
+    def at(self, time: float) -> Matrix:
+        """Where its pixels are after some frames."""
+        scale = float(np.exp(self.growth * time))
+        (x, y), (right, down) = self.foot, self.velocity
+        return np.array(
+            [[scale, 0, x * (1 - scale) + right * time], [0, scale, y * (1 - scale) + down * time], [0, 0, 1]]
+        )
+
+
+def clip_from_still(
+    image: Image,
+    labels: Labels,
+    length: int,
+    motion: Motion,
+    movable: tuple[int, ...],
+    look: Look,
+    draw: np.random.Generator,
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Frames (T, h, w, 3) and labels (T, h, w), seen through `look`; one of the frames is the still itself."""
+    step = draw.integers(1, motion.gap + 1)
+    times = step * (np.arange(length) - draw.integers(0, length))
+    camera = _Camera(motion, image.shape[:2], draw)
+    cutouts = _cut_out(labels, movable, motion, draw)
+    background, ground = _without(image, labels, cutouts)
+    frames, truths = [], []
+    for time in times:
+        view = camera.at(float(time))
+        frame, truth = look.placed(background, view, cv2.INTER_LINEAR, BORDER), look.labels(ground, view)
+        for cutout in cutouts:
+            place = view @ cutout.at(float(time))
+            cover = look.placed(cutout.opaque, place, cv2.INTER_LINEAR, (0,))
+            _lay(frame, look.placed(image, place, cv2.INTER_LINEAR, BORDER), cover)
+            np.copyto(truth, look.labels(labels, place), where=cover > 127)
+        frames.append(look.coloured(frame))
+        truths.append(truth)
+    return np.stack(frames), np.stack(truths)
+
+
+class _Camera:
+    """A smooth motion: even zoom, pan, roll and tilt about a point of the frame."""
+
+    def __init__(self, motion: Motion, size: tuple[int, ...], draw: np.random.Generator) -> None:
+        height, width = size[:2]
+        self.size = np.array([width, height], np.float64)
+        self.about = self.size * draw.uniform(0.35, 0.65, 2)
+        still = draw.random() < 0.1  # a camera that stands
+        strength = 0.0 if still else draw.random()
+        self.zoom, self.roll = (
+            strength * draw.uniform(-0.3, 1) * motion.zoom,
+            strength * draw.uniform(-1, 1) * motion.roll,
+        )
+        self.pan = strength * draw.uniform(-1, 1, 2) * motion.pan * (1, 0.4)
+        self.tilt = strength * draw.uniform(-1, 1, 2) * motion.tilt
+
+    def at(self, time: float) -> Matrix:
+        scale, angle = np.exp(self.zoom * time), np.deg2rad(self.roll * time)
+        turn = scale * np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        matrix = np.eye(3)
+        matrix[:2, :2] = turn
+        matrix[:2, 2] = self.about - turn @ self.about + self.pan * time * self.size
+        matrix[2, :2] = self.tilt * time / self.size
+        matrix[2, 2] = 1 - float(matrix[2, :2] @ self.about)
+        return matrix
+
+
+def _cut_out(labels: Labels, movable: tuple[int, ...], motion: Motion, draw: np.random.Generator) -> list[Cutout]:
+    cutouts = []
+    for number in movable:
+        _, parts, stats, _ = cv2.connectedComponentsWithStats((labels == number).astype(np.uint8), connectivity=8)
+        for part, (left, top, width, height, area) in enumerate(stats):
+            if part == 0 or not SMALLEST <= area / labels.size <= LARGEST:
+                continue
+            speed = motion.objects * draw.uniform(0.1, 1) * draw.choice((-1, 1)) * labels.shape[1]
+            velocity = (speed, 0.1 * speed * draw.uniform(-1, 1))
+            foot = (left + width / 2, float(top + height))
+            opaque = np.where(parts == part, 255, 0).astype(np.uint8)
+            cutouts.append(Cutout(opaque, velocity, draw.uniform(-0.02, 0.03), foot))
+    if not cutouts:
+        return []
+    chosen = draw.permutation(len(cutouts))[: draw.integers(0, motion.most_objects + 1)]
+    return [cutouts[place] for place in chosen]
+
+
+def _without(image: Image, labels: Labels, cutouts: list[Cutout]) -> tuple[Image, Labels]:
+    """The still with the objects gone: what was behind them is filled from around."""
+    if not cutouts:
+        return image, labels
+    hole = np.maximum.reduce([cutout.opaque for cutout in cutouts])
+    wide = cv2.dilate(hole, np.ones((7, 7), np.uint8))
+    small = (image.shape[1] // FILL_SCALE, image.shape[0] // FILL_SCALE)
+    coarse = cv2.resize(image, small, interpolation=cv2.INTER_AREA)
+    coarse_hole = cv2.dilate(cv2.resize(wide, small, interpolation=cv2.INTER_NEAREST), np.ones((3, 3), np.uint8))
+    filled = cv2.resize(cv2.inpaint(coarse, coarse_hole, 3, cv2.INPAINT_TELEA), image.shape[1::-1])
+    background = np.where(wide[..., None] > 0, filled, image)
+    # Each pixel of the hole takes the label of the nearest pixel outside; ignored pixels lend nothing.
+    unknown = ((hole > 0) | (labels == IGNORE)).astype(np.uint8)
+    if unknown.all():
+        return background, labels
+    _, nearest = cv2.distanceTransformWithLabels(unknown, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)
+    of_pixel = np.zeros(nearest.max() + 1, np.uint8)
+    of_pixel[nearest[unknown == 0]] = labels[unknown == 0]
+    return background, np.where(hole > 0, of_pixel[nearest], labels)
+
+
+def _lay(frame: Image, over: Image, cover: NDArray[np.uint8]) -> None:
+    """Lay one picture over another, in place, where `cover` says; only the rows and columns it touches."""
+    rows, columns = np.flatnonzero(cover.any(1)), np.flatnonzero(cover.any(0))
+    if not rows.size:
+        return
+    box = np.s_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    weight = cover[box][..., None].astype(np.float32) / 255
+    frame[box] = (frame[box] * (1 - weight) + over[box] * weight).round().astype(np.uint8)

@@ -1,0 +1,72 @@
+"""Rendered streets as a dataset: every frame labelled, no file needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import cv2
+
+from stmg.data.dataset import DataError, Dataset, Video
+from stmg.data.files import resized_labels
+from stmg.data.scenes import CLASS_NAMES, PALETTE, Scene
+from stmg.frames import Image
+from stmg.state import Labels
+
+SPACING = 5  # of the frames that count as labelled: neighbours look alike, and an epoch should not
+FIRST_VAL_SEED = 900_000
+
+
+@dataclass(frozen=True)
+class RenderedVideo:
+    """The first frames of a scene."""
+
+    seed: int
+    num_frames: int
+    size: tuple[int, int]
+    every_label: bool
+    rate: float | None = 15.0
+
+    @property
+    def name(self) -> str:
+        return f"street {self.seed}"
+
+    @property
+    def labelled(self) -> Sequence[int]:
+        return range(0, self.num_frames, 1 if self.every_label else SPACING)
+
+    def __len__(self) -> int:
+        return self.num_frames
+
+    def image(self, place: int, size: tuple[int, int] | None = None) -> Image:
+        image, _ = self._scene.frame(place)
+        if size is None or size == self.size:
+            return image
+        smaller = size < self.size
+        out: Image = cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA if smaller else cv2.INTER_LINEAR)
+        return out
+
+    def truth(self, place: int, size: tuple[int, int] | None = None) -> Labels | None:
+        _, labels = self._scene.frame(place)
+        return labels if size is None else resized_labels(labels, size)
+
+    @cached_property
+    def _scene(self) -> Scene:
+        # One street in four is seen by a camera that stands.
+        return Scene(self.seed, self.size, "fixed" if self.seed % 4 == 3 else "drive")
+
+
+def open_streets(name: str, num_frames: int = 60, size: tuple[int, int] = (360, 480)) -> Dataset:
+    """`street:0-99`: the streets of these seeds to train on, and others, never among them, to validate on."""
+    match = re.fullmatch(r"street:(\d+)-(\d+)", name)
+    if match is None or int(match[1]) > int(match[2]) or int(match[2]) >= FIRST_VAL_SEED:
+        raise DataError(f"{name} names no rendered streets; street:0-99 are those of the first hundred seeds")
+
+    def videos(seeds: range, every_label: bool) -> tuple[Video, ...]:
+        return tuple(RenderedVideo(seed, num_frames, size, every_label) for seed in seeds)
+
+    val = range(FIRST_VAL_SEED, FIRST_VAL_SEED + 4)
+    splits = {"train": videos(range(int(match[1]), int(match[2]) + 1), False), "val": videos(val, True)}
+    return Dataset("rendered streets", CLASS_NAMES, PALETTE, splits)

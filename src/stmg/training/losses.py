@@ -1,0 +1,94 @@
+"""Losses: plain functions of logits, labels and masks.
+
+Each is a sum over pixels and its weight, so that several processes can divide by what all of them saw together: their
+averaged gradients are then those of one process on the joined batch.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn import functional as F
+
+from stmg.overlay import IGNORE
+
+
+class Weighted(NamedTuple):
+    """A loss before it is divided."""
+
+    total: Tensor
+    weight: Tensor
+
+    def mean(self) -> Tensor:
+        """The mean over every process's pixels, times the number of processes, whose gradients are averaged."""
+        weight = self.weight.detach().clone()
+        if dist.is_available() and dist.is_initialized():
+            dist.all_reduce(weight)
+            weight = weight / dist.get_world_size()
+        return self.total / weight.clamp(min=1e-6)
+
+
+def enlarged(logits: Tensor, size: tuple[int, ...]) -> Tensor:
+    """Logits (N, C, h, w) at the labels' size (H, W)."""
+    return F.interpolate(logits, size=size, mode="bilinear", align_corners=False)
+
+
+def segmentation(
+    logits: Tensor,
+    labels: Tensor,
+    class_weights: Tensor | None = None,
+    hard_pixels: float = 1.0,
+    hard_share: float = 0.1,
+) -> Weighted:
+    """Cross-entropy of full-size logits (N, C, H, W) against labels (N, H, W); ignored pixels do not count.
+
+    Below 1, `hard_pixels` keeps the pixels whose true class has at most that probability, and `hard_share` of all.
+    """
+    known = labels != IGNORE
+    each = F.cross_entropy(logits, labels.long(), ignore_index=IGNORE, reduction="none")
+    weight = known.to(each.dtype)
+    if hard_pixels < 1:
+        weight = weight * _hard(each.detach(), known, hard_pixels, hard_share)
+    if class_weights is not None:
+        weight = weight * class_weights[labels.long().clamp(max=len(class_weights) - 1)]
+    return Weighted((each * weight).sum(), weight.sum())
+
+
+def distillation(logits: Tensor, teacher: Tensor, temperature: float = 1.0) -> Weighted:
+    """How far the classes' probabilities (N, C, H, W) are from the teacher's, in nats a pixel."""
+    target = (teacher / temperature).softmax(1)
+    each = -(target * (logits / temperature).log_softmax(1)).sum(1) * temperature**2
+    return Weighted(each.sum(), torch.as_tensor(float(each.numel()), device=each.device))
+
+
+def reconstruction(mask: Tensor, distortion: Tensor, known: Tensor, smoothing: float = 1.0) -> Weighted:
+    """Binary cross-entropy and dice of a spatial mask against the distortion map, all (N, 1, h, w); κ = `smoothing`."""
+    mask, known = mask.clamp(1e-6, 1 - 1e-6), known.to(mask.dtype)
+    entropy = F.binary_cross_entropy(mask, distortion, reduction="none") * known
+    counted = known.sum((1, 2, 3)).clamp(min=1)
+    shared = (mask * distortion * known).sum((1, 2, 3))
+    sizes = ((mask**2 + distortion**2) * known).sum((1, 2, 3))
+    dice = 1 - (2 * shared + smoothing) / (sizes + smoothing)
+    each = entropy.sum((1, 2, 3)) / counted + dice
+    return Weighted(each.sum(), torch.as_tensor(float(len(each)), device=each.device))
+
+
+def class_weights_of(shares: Tensor, how: str) -> Tensor | None:
+    """Weights (C,) of classes from their shares of the pixels, 1 for an average pixel; None for `none`."""
+    if how == "none":
+        return None
+    shares = shares.clamp(min=1e-4)
+    weights = 1 / torch.log(1.1 + shares) if how == "log" else 1 / (shares + 1e-3).sqrt()
+    return weights / (weights * shares).sum()
+
+
+def _hard(each: Tensor, known: Tensor, probability: float, share: float) -> Tensor:
+    bound = -torch.log(torch.as_tensor(probability, device=each.device))
+    losses = each[known]
+    if losses.numel():
+        place = max(1, round(share * losses.numel()))
+        bound = torch.minimum(bound, losses.kthvalue(losses.numel() - place + 1).values)
+    return (each >= bound).to(each.dtype)

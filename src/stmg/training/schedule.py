@@ -1,0 +1,50 @@
+"""Optimisers and learning rates: both follow from the recipe and the step alone."""
+
+from __future__ import annotations
+
+import math
+
+from torch import nn, optim
+
+from stmg.config import Optimiser
+
+
+def optimiser_for(module: nn.Module, settings: Optimiser) -> optim.Optimizer:
+    """SGD or AdamW over what may be trained; what has one dimension (norms, biases) does not decay."""
+    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    for name, parameter in module.named_parameters():
+        if parameter.requires_grad:
+            groups.setdefault((".encoder." in f".{name}", parameter.dim() > 1), []).append(parameter)
+    if not groups:
+        raise ValueError("there is nothing to train: every weight is frozen")
+    entries = [
+        {
+            "params": parameters,
+            "rate": settings.encoder if encoder else 1.0,
+            "weight_decay": settings.weight_decay if decays else 0.0,
+        }
+        for (encoder, decays), parameters in groups.items()
+    ]
+    if settings.name == "sgd":
+        return optim.SGD(entries, settings.learning_rate, momentum=settings.momentum)
+    return optim.AdamW(entries, settings.learning_rate)
+
+
+def set_learning_rate(optimiser: optim.Optimizer, settings: Optimiser, step: int, steps: int) -> float:
+    """Give the optimiser its learning rate for a step; the rate of the groups that are not slowed is returned."""
+    rate = settings.learning_rate * share_at(settings, step, steps)
+    for group in optimiser.param_groups:
+        group["lr"] = rate * group["rate"]
+    return rate
+
+
+def share_at(settings: Optimiser, step: int, steps: int) -> float:
+    """The learning rate of a step as a share of the largest."""
+    passed = step / max(1, steps)
+    if settings.schedule == "one-cycle":
+        rise = settings.warm_up or 0.3
+        if passed < rise:
+            return 0.04 + 0.96 * (1 - math.cos(math.pi * passed / rise)) / 2
+        return max(1e-4, (1 + math.cos(math.pi * (passed - rise) / (1 - rise))) / 2)
+    rising = min(1.0, (step + 1) / max(1.0, settings.warm_up * steps))
+    return rising * ((1 - passed) ** settings.power if settings.schedule == "poly" else 1.0)

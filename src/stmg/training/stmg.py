@@ -1,0 +1,136 @@
+"""The second stage: the mask generator and the network for partial frames, on clips of adjacent frames."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from stmg.acceleration.accelerate import AcceleratedNetwork
+from stmg.acceleration.aggregation import aggregate
+from stmg.acceleration.mask_generator import SoftMasks
+from stmg.config import Loss, Stmg
+from stmg.motion import move
+from stmg.overlay import IGNORE
+from stmg.training.base import Losses, Normalise
+from stmg.training.distortion_map import distortion_map, filled
+from stmg.training.losses import distillation, enlarged, reconstruction, segmentation
+
+
+class StmgTraining(nn.Module):
+    """Key frame, then partial frames: each blends its features with those before it, as a stream does."""
+
+    def __init__(
+        self,
+        network: AcceleratedNetwork,
+        loss: Loss,
+        settings: Stmg,
+        class_weights: Tensor | None = None,
+        teacher: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        if network.mask_generator is None:
+            raise ValueError("the second stage trains a mask generator, and this network has none")
+        self.network, self.masks = network, network.mask_generator
+        self.loss, self.settings = loss, settings
+        self.normalise = Normalise()
+        self.register_buffer("class_weights", class_weights, persistent=False)
+        self.shared = network.second is None
+        # Neither is a part of what is trained or saved: the base as it was, and whoever labels frames without labels.
+        self.frozen = [copy.deepcopy(network)] if self.shared else [network]
+        self.teacher = [teacher] if teacher is not None else []
+        network.network.requires_grad_(self.shared)
+        for fixed in (*(self.frozen if self.shared else ()), *self.teacher):
+            fixed.eval().requires_grad_(False)
+
+    def train(self, mode: bool = True) -> StmgTraining:
+        """The network for key frames stays as it is, its batch-norms too, unless its weights are shared."""
+        super().train(mode)
+        if not self.shared:
+            self.network.network.eval()
+        return self
+
+    def forward(self, batch: dict[str, Tensor]) -> Losses:
+        """`images` (N, T, H, W, 3), `labels` (N, T, H, W), `fields` (N, T - 1, h, w, 2) to `loss` and its parts."""
+        images, labels = batch["images"], batch["labels"].clone()
+        frames = [self.normalise(images[:, time]) for time in range(images.shape[1])]
+        size = labels.shape[-2:]
+        sums: dict[str, Tensor] = {}
+        with torch.set_grad_enabled(self.shared and torch.is_grad_enabled()):
+            first = self.network.full(frames[0])
+        labels[:, 0] = self._labelled(labels[:, 0], frames[0])
+        if self.shared:
+            full = enlarged(first.logits, size)
+            sums["full"] = self._segmentation(full, labels[:, 0])
+            sums["full"] = sums["full"] + self.settings.distill * self._distilled(full, frames[0])
+        features, encoded = first.features, self.masks.encode(frames[0])
+        for time in range(1, len(frames)):
+            field = batch["fields"][:, time - 1] if self.settings.align else None
+            labels[:, time] = self._labelled(labels[:, time], frames[time])
+            now = self.masks.encode(frames[time])
+            masks = self.masks.sample(move(encoded, field), now)
+            changed = self._spatial(masks)
+            image = self._scaled(frames[time])
+            previous = [move(before, field) for before in features]
+            computed = self.network.partial(image, masks.keep, lambda current: aggregate(current, previous, changed))  # noqa: B023
+            features, encoded = computed.features, now
+            scores = enlarged(computed.logits, size)
+            parts = {
+                "segmentation": self._segmentation(scores, labels[:, time]),
+                "distillation": self._distilled(scores, frames[time]),
+                "reconstruction": self._reconstruction(masks, labels[:, time - 1], labels[:, time], field),
+                "steering": (1 - masks.probability.mean() - self.settings.keep) ** 2,
+                "kept": 1 - masks.probability.detach().mean(),
+                "changed": masks.changed.detach().mean(),
+            }
+            for name, value in parts.items():
+                sums[name] = sums.get(name, torch.zeros_like(value)) + value / (len(frames) - 1)
+        sums["divergence"] = self.masks.divergence()
+        weights = {
+            "full": 1.0,
+            "segmentation": 1.0,
+            "distillation": self.settings.distill,
+            "reconstruction": self.settings.reconstruction,
+            "steering": self.settings.steer,
+            "divergence": self.settings.divergence,
+        }
+        total = sum((weights[name] * value for name, value in sums.items() if name in weights), torch.zeros(()))
+        return {"loss": total, **sums}
+
+    def _spatial(self, masks: SoftMasks) -> Tensor:
+        constant = self.settings.constant_mask
+        return masks.changed if constant is None else torch.full_like(masks.changed, constant)
+
+    def _scaled(self, image: Tensor) -> Tensor:
+        scale = self.settings.partial_scale
+        if scale == 1:
+            return image
+        return F.interpolate(image, scale_factor=scale, mode="bilinear", align_corners=False)
+
+    def _segmentation(self, scores: Tensor, labels: Tensor) -> Tensor:
+        return segmentation(scores, labels, self.class_weights, self.loss.hard_pixels, self.loss.hard_share).mean()
+
+    def _distilled(self, scores: Tensor, image: Tensor) -> Tensor:
+        """Against the whole base network on the same frame."""
+        if not self.settings.distill:
+            return scores.new_zeros(())
+        with torch.no_grad():
+            whole = enlarged(self.frozen[0].full(image).logits, scores.shape[-2:])
+        return distillation(scores, whole, self.loss.temperature).mean()
+
+    def _reconstruction(self, masks: SoftMasks, before: Tensor, now: Tensor, field: Tensor | None) -> Tensor:
+        if not self.settings.reconstruction or self.settings.constant_mask is not None:
+            return masks.changed.new_zeros(())
+        height, width = masks.changed.shape[-2:]
+        truth = distortion_map(before, now, field, (height, width))
+        return reconstruction(masks.changed, truth.changed, truth.known).mean()
+
+    def _labelled(self, labels: Tensor, image: Tensor) -> Tensor:
+        """Labels as they are, or the teacher's for frames that have none."""
+        if not bool((labels == IGNORE).flatten(1).all(1).any()):
+            return labels
+        with torch.no_grad():
+            scores = self.teacher[0](image) if self.teacher else self.frozen[0].full(image).logits
+            return filled(labels, enlarged(scores, labels.shape[-2:]))
