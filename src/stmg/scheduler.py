@@ -47,6 +47,10 @@ class Scheduler(Protocol):
     reuses: ClassVar[bool]
     """False if partial frames take nothing from the frame before."""
 
+    @property
+    def refreshes(self) -> bool:
+        """Whether there may be partial frames; if not, nobody needs a mask generator."""
+
     def foresee(self, memory: Memory) -> bool:
         """Whether the next frame is a key frame whatever it shows, so that nobody need look at it first."""
 
@@ -60,7 +64,9 @@ def _count(level: Level, memory: Memory) -> int:
 
 
 class _Looks:
-    """A scheduler that decides on the evidence alone."""
+    """A scheduler that decides on the evidence alone, and makes partial frames."""
+
+    refreshes = True
 
     def foresee(self, memory: Memory) -> bool:
         return False
@@ -98,6 +104,10 @@ class FixedPeriod:
         if self.period < 1 or self.period != int(self.period):
             raise ValueError(f"the period of key frames is a whole number from 1; got {self.period}")
 
+    @property
+    def refreshes(self) -> bool:
+        return self.between is Level.PARTIAL
+
     def foresee(self, memory: Memory) -> bool:
         return memory.since_key + 1 >= self.period
 
@@ -128,6 +138,7 @@ class AlwaysKey:
 
     name: ClassVar[str] = "always-key"
     reuses: ClassVar[bool] = True
+    refreshes: ClassVar[bool] = False
 
     def foresee(self, memory: Memory) -> bool:
         return True
@@ -155,6 +166,10 @@ class DriftBudget:
     def __post_init__(self) -> None:
         if self.key_above < 0 or self.partial_above < 0 or self.longest < 1:
             raise ValueError(f"a drift budget needs thresholds of 0 or more and longest of 1 or more; got {self}")
+
+    @property
+    def refreshes(self) -> bool:
+        return self.partial_above < math.inf
 
     def foresee(self, memory: Memory) -> bool:
         return memory.since_key + 1 >= self.longest

@@ -67,6 +67,8 @@ class VideoSegmenter:
         if not self.scheduler.reuses:
             self.masking = Masking("fresh", self.masking.pruning, self.masking.seed)
         self.partial_scale = partial_scale
+        # Where no frame is ever partial, there is nothing to mask: motion alone tells what changed.
+        self._masked = self.runtime.has_mask_generator and self.scheduler.refreshes
         self.palette = default_palette(255) if palette is None else np.asarray(palette, np.uint8)
         self.class_names = class_names
         self.state: FrameState | None = None
@@ -129,7 +131,7 @@ class VideoSegmenter:
             keep=told.keep,
             latency_ms=latency,
             motion=told.motion,
-            macs=self.runtime.macs(frame.size, told.level, told.keep, self.partial_scale),
+            macs=self.runtime.macs(frame.size, told.level, told.keep, self.partial_scale, self._masked),
             index=index,
             time=frame.time,
             image=frame.image,
@@ -141,7 +143,7 @@ class VideoSegmenter:
     def _start(self, frame: Frame, view: View, image: _Once, reason: str) -> tuple[_Told, FrameState]:
         """A key frame that owes nothing to the frames before."""
         # Encoded first: a network may write on its input.
-        encoded = self.runtime.encode(image()) if self.runtime.has_mask_generator else None
+        encoded = self.runtime.encode(image()) if self._masked else None
         output = self.runtime.full(image())
         told = _Told(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, output.labels)
         return told, FrameState(
@@ -166,7 +168,7 @@ class VideoSegmenter:
         if float(left.mean()) > CUT:
             return self._start(frame, view, image, "cut")
         path = composed(state.path, motion.field)
-        encoded = self.runtime.encode(image()) if self.runtime.has_mask_generator else None
+        encoded = self.runtime.encode(image()) if self._masked else None
         masks = self._masks(encoded, state, motion, left, path)
         debt = None if state.debt is None else move(state.debt, motion.field)
         drift = masks.changed if debt is None else masks.changed + debt
@@ -211,7 +213,7 @@ class VideoSegmenter:
 
     def _masks(self, encoded: Any, state: FrameState, motion: Motion, left: Map, path: Field | None) -> Masks:
         """What changed since the last computed frame: as the mask generator sees it, or as motion leaves it over."""
-        if self.runtime.has_mask_generator:
+        if self._masked:
             return self.runtime.compare(state.encoded, encoded, path)
         if state.stale is not None:
             left = np.minimum(left + move(state.stale, motion.field), 1)

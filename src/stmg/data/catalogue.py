@@ -15,9 +15,11 @@ def open_dataset(path: str | Path) -> Dataset:
     """CamVid, Cityscapes, a folder with a `dataset.yaml`, videos without labels, or `street:0-99`."""
     if str(path).startswith("street:"):
         return open_streets(str(path))
+    if not str(path):
+        raise DataError("no data is named; say where it is with data.path=...")
     root = Path(path)
     if not root.exists():
-        raise DataError(f"{root} does not exist" if str(path) else "no data is named; give data.path=...")
+        raise DataError(f"{root} does not exist")
     if (root / DESCRIPTION).is_file() or root.name == DESCRIPTION:
         return open_folder(root)
     if is_video(root) or (root.is_dir() and any(is_video(entry) for entry in root.iterdir())):

@@ -123,7 +123,8 @@ class SameConv2d(nn.Conv2d):
         if self.stride[0] > 1:
             down, right = (_missing(size, self.kernel_size[0], self.stride[0]) for size in x.shape[-2:])
             x = F.pad(x, (right // 2, right - right // 2, down // 2, down - down // 2))
-        return super().forward(x)
+        out: Tensor = super().forward(x)
+        return out
 
 
 def load_imagenet(network: LiteNet, name: str) -> None:

@@ -49,7 +49,9 @@ class Runtime(Protocol):
     def partial(self, prepared: Any, masks: Masks, previous: Any, path: Field | None, scale: float) -> Output:
         """The kept blocks at a scale, blended with the previous features moved along `path`."""
 
-    def macs(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float) -> int | None:
+    def macs(
+        self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
+    ) -> int | None:
         """Multiply-accumulates of a frame of that size and level; None if they cannot be counted."""
 
 

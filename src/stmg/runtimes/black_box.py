@@ -56,7 +56,9 @@ class BlackBoxRuntime:
         scores = np.ascontiguousarray((share * now + (1 - share) * before).transpose(2, 0, 1))
         return Output(scores, labels_of(scores, prepared.shape[:2]))
 
-    def macs(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float) -> int | None:
+    def macs(
+        self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
+    ) -> int | None:
         return 0 if level is Level.CARRY else None
 
     def _scores(self, image: Image) -> NDArray[Any]:

@@ -128,7 +128,9 @@ class TorchRuntime:
         with self._autocast():
             return self._output(self.network.partial(image, masks.keep, blend), prepared)
 
-    def macs(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float) -> int | None:
+    def macs(
+        self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
+    ) -> int | None:
         """Counted once per frame size, on a pass of its own."""
         if size not in self._costs:
             if len(self._costs) > 15:  # a stream that keeps changing its size must not fill the memory
@@ -137,7 +139,8 @@ class TorchRuntime:
             self._costs[size] = self.network.costs(blank)
         costs = self._costs[size]
         executed = {Level.KEY: costs.network, Level.CARRY: 0}.get(level)
-        return costs.mask_generator + (costs.of_pass(keep, scale) if executed is None else executed)
+        masks = costs.mask_generator if masked else 0
+        return masks + (costs.of_pass(keep, scale) if executed is None else executed)
 
     def _output(self, computed: Computed, prepared: Tensor) -> Output:
         height, width = prepared.shape[-2:]

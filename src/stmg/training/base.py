@@ -25,6 +25,7 @@ class BaseTraining(nn.Module):
         self.network = network
         self.settings = loss
         self.normalise = Normalise()
+        self.class_weights: Tensor | None
         self.register_buffer("class_weights", class_weights, persistent=False)
         # Not a part of what is trained or saved.
         self.teacher = [teacher.eval().requires_grad_(False)] if teacher is not None else []

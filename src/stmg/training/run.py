@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,11 +23,6 @@ from stmg.data.clips import Clip, Clips, numbers
 from stmg.data.dataset import Dataset
 from stmg.frames import Image
 from stmg.training.schedule import optimiser_for, set_learning_rate
-
-try:
-    from lightning_fabric import Fabric
-except ImportError:  # a run says so when it starts
-    Fabric = None
 
 STATE = "state.pt"
 FAILED_BATCH = "failed_batch.safetensors"
@@ -70,8 +66,10 @@ class Machines:
     precision: str = "32-true"
 
     def fabric(self) -> Any:
-        if Fabric is None:
-            raise ImportError('training needs: pip install "stmg[train]"')
+        try:
+            from lightning_fabric import Fabric
+        except ImportError:
+            raise ImportError('training needs: pip install "stmg[train]"') from None
         many = self.devices * self.nodes > 1
         # Processes are started here, unless torchrun, a cluster or a second machine has done so.
         alone = self.nodes == 1 and "TORCHELASTIC_RUN_ID" not in os.environ
@@ -90,7 +88,7 @@ def train(
     folder: str | Path,
     stage: Callable[[Recipe, Dataset, Clips], Stage],
     machines: Machines | None = None,
-    report: Callable[[Told], None] = lambda told: None,
+    report: Callable[[Told], None] | None = None,
 ) -> None:
     """Train as a recipe says, into a folder; if the folder holds a part of the same run, go on from there."""
     folder = Path(folder)
@@ -98,7 +96,7 @@ def train(
     if recipe.batch % fabric.world_size:
         raise ValueError(f"a batch of {recipe.batch} cannot be shared by {fabric.world_size} processes")
     check_same_run(recipe, folder)
-    fabric.launch(_run, recipe, folder, stage, report)
+    fabric.launch(partial(_run, recipe=recipe, folder=folder, make=stage, report=report))
 
 
 def check_same_run(recipe: Recipe, folder: Path) -> None:
@@ -117,16 +115,19 @@ def check_same_run(recipe: Recipe, folder: Path) -> None:
     written.write_text(text)
 
 
-def _run(fabric: Any, recipe: Recipe, folder: Path, make: Callable[..., Stage], report: Callable[[Told], None]) -> None:
+def _run(
+    fabric: Any, recipe: Recipe, folder: Path, make: Callable[..., Stage], report: Callable[[Told], None] | None
+) -> None:
     torch.manual_seed(recipe.seed)
     dataset = open_dataset(recipe.data.path)
     aligned = recipe.stage == "stmg" and recipe.stmg.align
     extra = tuple(v for path in recipe.data.unlabelled for v in open_dataset(path).videos("all"))
     clips = Clips(dataset, recipe.data.train, recipe.data, recipe.augment, recipe.motion, recipe.seed, aligned, extra)
     stage = make(recipe, dataset, clips)
-    module = stage.training.to(fabric.device, memory_format=torch.channels_last)
+    module: Any = stage.training.to(fabric.device)
+    module.to(memory_format=torch.channels_last)
     if fabric.world_size > 1 and fabric.device.type == "cuda":
-        module = nn.SyncBatchNorm.convert_sync_batchnorm(module)
+        module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
     average = AveragedModel(module.network, multi_avg_fn=_averaging(recipe.average), use_buffers=True)
     optimiser = optimiser_for(module, recipe.optimiser)
     progress: dict[str, Any] = {"step": 0, "best": -float("inf"), "figures": None}
@@ -155,7 +156,8 @@ def _run(fabric: Any, recipe: Recipe, folder: Path, make: Callable[..., Stage], 
                 _evaluate(stage, network, fabric.device, folder, progress, log)
             if due or (step + 1) % recipe.save_every == 0:
                 save_state(folder, state)
-            report(Told(step + 1, recipe.steps, losses, rate, progress["figures"]))
+            if report is not None:
+                report(Told(step + 1, recipe.steps, losses, rate, progress["figures"]))
         if due:
             fabric.barrier()
     if log is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from stmg.segmenter import VideoSegmenter
 from stmg.state import FrameResult, Labels
 from stmg.training.base import BaseTraining, Normalise
 from stmg.training.losses import class_weights_of
+from stmg.training.run import Stage
 from stmg.training.stmg import StmgTraining
 
 PERIOD = 4  # frames from one key frame to the next when the second stage is judged; those between are partial
@@ -119,11 +120,10 @@ class StmgStage:
             executed, number = executed + result.macs, number + 1
         if not number:
             return {}
-        whole = segmenter.runtime.macs(self.recipe.data.size, Level.KEY, (True,) * segmenter.runtime.num_blocks, 1.0)
-        figures = figures_of(counts, self.dataset)
-        own = network.mask_generator and network.costs(torch.zeros(1, 3, *self.recipe.data.size, device=device))
-        base = whole - own.mask_generator if whole and own else 1
-        return {**figures, "kept": 100 * float(np.mean(kept or [0])), "macs": 100 * executed / number / base}
+        whole = segmenter.runtime.macs(self.recipe.data.size, Level.KEY, (), 1.0, masked=False)
+        assert whole is not None
+        shares = {"kept": 100 * float(np.mean(kept or [0])), "macs": 100 * executed / number / whole}
+        return {**figures_of(counts, self.dataset), **shares}
 
     def picture(self, network: nn.Module, device: torch.device) -> Image | None:
         """Frame, spatial mask, labels and truth of three partial frames."""
@@ -162,7 +162,7 @@ class StmgStage:
                 yield result, video.truth(place, self.recipe.data.size)
 
 
-STAGES = {"base": BaseStage, "stmg": StmgStage}
+STAGES: dict[str, Callable[[Recipe, Dataset, Clips], Stage]] = {"base": BaseStage, "stmg": StmgStage}
 
 
 def card_for(network: str, recipe: Recipe, dataset: Dataset, **settings: Any) -> Card:

@@ -36,6 +36,7 @@ class StmgTraining(nn.Module):
         self.network, self.masks = network, network.mask_generator
         self.loss, self.settings = loss, settings
         self.normalise = Normalise()
+        self.class_weights: Tensor | None
         self.register_buffer("class_weights", class_weights, persistent=False)
         self.shared = network.second is None
         # Neither is a part of what is trained or saved: the base as it was, and whoever labels frames without labels.

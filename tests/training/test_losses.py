@@ -1,0 +1,73 @@
+import math
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from stmg.training.losses import class_weights_of, distillation, reconstruction, segmentation
+
+
+def batch(seed=0, ignored=0.2):
+    draw = torch.Generator().manual_seed(seed)
+    logits = torch.randn(2, 5, 6, 7, generator=draw)
+    labels = torch.randint(0, 5, (2, 6, 7), generator=draw, dtype=torch.uint8)
+    labels[torch.rand(2, 6, 7, generator=draw) < ignored] = 255
+    return logits, labels
+
+
+def test_segmentation_is_cross_entropy_with_class_weights():
+    logits, labels = batch()
+    weights = torch.tensor([1.0, 2.0, 0.5, 3.0, 1.0])
+    for given in (None, weights):
+        wanted = F.cross_entropy(logits, labels.long(), weight=given, ignore_index=255)
+        assert segmentation(logits, labels, given).mean() == pytest.approx(float(wanted), rel=1e-5)
+
+
+def test_a_frame_without_labels_costs_nothing():
+    logits, labels = batch(ignored=2)
+    assert float(segmentation(logits, labels, hard_pixels=0.5).mean()) == 0
+
+
+def test_mining_keeps_the_hard_pixels_and_at_least_a_share():
+    logits, labels = batch()
+    each = F.cross_entropy(logits, labels.long(), ignore_index=255, reduction="none")[labels != 255]
+    hard = each[each >= -math.log(0.2)]
+    assert segmentation(logits, labels, hard_pixels=0.2, hard_share=0.01).mean() == pytest.approx(float(hard.mean()))
+    half = each.sort(descending=True).values[: round(0.5 * len(each))]
+    mined = segmentation(logits, labels, hard_pixels=1e-9, hard_share=0.5)
+    assert float(mined.weight) == len(half)
+    assert mined.mean() == pytest.approx(float(half.mean()), rel=1e-5)
+
+
+def test_distillation_is_least_where_student_and_teacher_agree():
+    teacher, student = batch(1)[0], batch(2)[0]
+    same = distillation(teacher, teacher).mean()
+    entropy = -(teacher.softmax(1) * teacher.log_softmax(1)).sum(1).mean()
+    assert float(same) == pytest.approx(float(entropy), rel=1e-5)
+    assert float(distillation(student, teacher).mean()) > float(same)
+
+
+def test_reconstruction_is_nothing_for_the_truth_and_ignores_the_unknown():
+    truth = (torch.arange(24).view(1, 1, 4, 6) % 3 == 0).float()
+    known = torch.ones_like(truth)
+    assert float(reconstruction(truth, truth, known).mean()) == pytest.approx(0, abs=1e-3)
+    wrong = 1 - truth
+    assert float(reconstruction(wrong, truth, known).mean()) > 5
+    known[:] = 0
+    assert float(reconstruction(wrong, truth, known).mean()) == pytest.approx(0, abs=1e-5)
+
+
+def test_dice_follows_the_papers_equation():
+    mask, truth = torch.full((1, 1, 2, 2), 0.5), torch.tensor([[[[1.0, 0.0], [0.0, 0.0]]]])
+    entropy = math.log(2)
+    dice = 1 - (2 * 0.5 + 1) / (4 * 0.25 + 1 + 1)
+    assert float(reconstruction(mask, truth, torch.ones_like(truth)).mean()) == pytest.approx(entropy + dice)
+
+
+@pytest.mark.parametrize("how", ["log", "root"])
+def test_rare_classes_weigh_more_and_an_average_pixel_one(how):
+    shares = torch.tensor([0.7, 0.25, 0.05])
+    weights = class_weights_of(shares, how)
+    assert weights[0] < weights[1] < weights[2]
+    assert float((weights * shares).sum()) == pytest.approx(1)
+    assert class_weights_of(shares, "none") is None

@@ -1,0 +1,189 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from stmg.checkpoint import load
+from stmg.config import Augment, Data, Loss, Optimiser, Recipe, recipe_text
+from stmg.training.run import FAILED_BATCH, Machines, train
+from stmg.training.stages import STAGES
+
+SIZE = (48, 64)
+CPU = Machines(device="cpu")
+
+
+def recipe(**settings):
+    return Recipe(
+        **{
+            "network": "small",
+            "steps": 6,
+            "batch": 2,
+            "average": 0.5,
+            "evaluate_every": 3,
+            "save_every": 2,
+            "data": Data(path="street:0-0", size=SIZE, stored=1.0, val=""),
+            "augment": Augment(crop=SIZE),
+            **settings,
+        }
+    )
+
+
+def weights(folder):
+    return load_file(folder / "last" / "model.safetensors")
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def run(made, folder, **settings):
+    seen = []
+    train(made, folder, STAGES[made.stage], CPU, report=seen.append, **settings)
+    return seen
+
+
+def test_a_run_learns_and_leaves_a_checkpoint(tmp_path):
+    made = recipe(steps=25, batch=4, optimiser=Optimiser(learning_rate=5e-3))
+    seen = run(made, tmp_path)
+    losses = [told.losses["loss"] for told in seen]
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+    segmenter = load(tmp_path / "last")
+    assert segmenter.class_names[3] == "Road"
+    assert (tmp_path / "recipe.yaml").read_text() == recipe_text(made)
+    assert list((tmp_path / "tensorboard").iterdir())
+
+
+def test_evaluation_keeps_the_best_and_draws(tmp_path):
+    made = recipe(data=Data(path="street:0-0", size=SIZE, stored=1.0, val="train"))
+    (*_, last) = run(made, tmp_path)
+    assert 0 <= last.figures["miou"] <= 100
+    assert {path.name for path in (tmp_path / "pictures").iterdir()} == {"000003.jpg", "000006.jpg"}
+    card = json.loads((tmp_path / "best" / "stmg.json").read_text())
+    assert card["notes"]["figures"]["score"] >= last.figures["score"] - 1e-9
+    assert json.loads((tmp_path / "last" / "stmg.json").read_text())["notes"]["step"] == 6
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path):
+    run(recipe(), tmp_path / "whole")
+
+    def stop(told):
+        if told.step == 5:  # a step after the last saved one
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe(), tmp_path / "part", STAGES["base"], CPU, report=stop)
+    seen = run(recipe(), tmp_path / "part")
+    assert seen[0].step == 5  # 4 was saved
+    assert same(weights(tmp_path / "whole"), weights(tmp_path / "part"))
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe_text(recipe(steps=40, save_every=5, evaluate_every=40)))
+    code = "import sys; from stmg.cli import main; sys.argv[0] = 'stmg'; main()"
+    base = [sys.executable, "-c", code, "train", str(path), "--device", "cpu", "--threads", "1", "--out"]
+    subprocess.run([*base, str(tmp_path / "whole")], check=True, capture_output=True, timeout=240)
+    victim = subprocess.Popen([*base, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    state = tmp_path / "killed" / "state.pt"
+    deadline = time.monotonic() + 120
+    while not state.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(victim.pid, signal.SIGKILL)
+    assert victim.wait() == -signal.SIGKILL
+    assert not (tmp_path / "killed" / "last").exists()
+    subprocess.run([*base, str(tmp_path / "killed")], check=True, capture_output=True, timeout=240)
+    assert same(weights(tmp_path / "whole"), weights(tmp_path / "killed"))
+
+
+@pytest.mark.slow
+def test_two_processes_learn_what_one_learns_on_the_joined_batch(tmp_path):
+    # Plain SGD, so that a step is the gradient itself; statistics of batch-norms are each process's own, so they rest.
+    settings = {
+        "steps": 2,
+        "batch": 4,
+        "average": 0.0,
+        "frozen_norm": True,
+        "evaluate_every": 2,
+        "optimiser": Optimiser(name="sgd", learning_rate=0.1, momentum=0.0, schedule="constant", warm_up=0),
+        "loss": Loss(class_weights="root"),
+    }
+    path = tmp_path / "recipe.yaml"
+    path.write_text(recipe_text(recipe(**settings)))
+    code = "import sys; from stmg.cli import main; sys.argv[0] = 'stmg'; main()"
+    for devices in (1, 2):
+        out = str(tmp_path / str(devices))
+        command = [sys.executable, "-c", code, "train", str(path), "--device", "cpu", "--devices", str(devices)]
+        done = subprocess.run([*command, "--threads", "1", "--out", out], capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stdout + done.stderr
+    one, two = weights(tmp_path / "1"), weights(tmp_path / "2")
+    for name in one:
+        assert torch.allclose(one[name], two[name], rtol=1e-4, atol=1e-6), name
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_batch(tmp_path):
+    made = recipe(steps=30, optimiser=Optimiser(name="sgd", learning_rate=1e30, schedule="constant", warm_up=0))
+    with pytest.raises(FloatingPointError, match="not a number at step"):
+        run(made, tmp_path)
+    assert load_file(tmp_path / FAILED_BATCH)["images"].shape == (2, 1, *SIZE, 3)
+
+
+def test_a_folder_belongs_to_one_recipe(tmp_path):
+    run(recipe(steps=2, save_every=1), tmp_path)
+    with pytest.raises(ValueError, match="holds a run of another recipe"):
+        run(recipe(steps=3, save_every=1), tmp_path)
+
+
+def test_a_damaged_state_is_said(tmp_path):
+    made = recipe(steps=2, save_every=1)
+    run(made, tmp_path)
+    (tmp_path / "state.pt").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="cannot be read"):
+        run(made, tmp_path)
+
+
+def test_a_batch_that_cannot_be_shared(tmp_path):
+    with pytest.raises(ValueError, match="a batch of 3 cannot be shared by 2"):
+        train(recipe(batch=3), tmp_path, STAGES["base"], Machines(device="cpu", devices=2))
+
+
+def test_distillation_follows_a_teacher_of_the_same_classes(tmp_path):
+    run(recipe(steps=2), tmp_path / "teacher")
+    made = recipe(steps=2, loss=Loss(teacher=str(tmp_path / "teacher" / "last")))
+    (*_, last) = run(made, tmp_path / "student")
+    assert last.losses["distillation"] > 0
+
+
+def test_the_second_stage_goes_on_exactly_too(tmp_path):
+    from stmg.config import Stmg
+
+    run(recipe(steps=2), tmp_path / "base")
+    made = recipe(
+        stage="stmg",
+        data=Data(path="street:0-0", size=SIZE, stored=1.0, val="", length=2),
+        stmg=Stmg(base=str(tmp_path / "base" / "last")),
+    )
+    run(made, tmp_path / "whole")
+
+    def stop(told):
+        if told.step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(made, tmp_path / "part", STAGES["stmg"], CPU, report=stop)
+    run(made, tmp_path / "part")
+    assert same(weights(tmp_path / "whole"), weights(tmp_path / "part"))
+    segmenter = load(tmp_path / "part" / "last")
+    assert segmenter.runtime.has_mask_generator
+
+
+def test_the_second_stage_needs_a_base(tmp_path):
+    made = recipe(stage="stmg", data=Data(path="street:0-0", size=SIZE, stored=1.0, val="", length=2))
+    with pytest.raises(ValueError, match=r"name its checkpoint: stmg.base"):
+        run(made, tmp_path)

@@ -1,0 +1,116 @@
+import copy
+
+import pytest
+import torch
+
+from stmg import accelerate
+from stmg.config import Loss, Stmg
+from stmg.networks import build
+from stmg.training.stmg import StmgTraining
+
+SIZE = (48, 64)
+
+
+def training(weight_sets=2, **settings):
+    torch.manual_seed(0)
+    network = accelerate(
+        build("small", 4),
+        torch.zeros(1, 3, *SIZE),
+        mask_generator=True,
+        two_weight_sets=weight_sets == 2,
+        timed=False,
+    )
+    return StmgTraining(network, Loss(), Stmg(weight_sets=weight_sets, **settings)).train()
+
+
+def clip(length=2, seed=0):
+    draw = torch.Generator().manual_seed(seed)
+    return {
+        "images": torch.randint(0, 255, (2, length, *SIZE, 3), generator=draw, dtype=torch.uint8),
+        "labels": torch.randint(0, 4, (2, length, *SIZE), generator=draw, dtype=torch.uint8),
+        "fields": 0.05 * torch.randn(2, length - 1, 12, 16, 2, generator=draw),
+    }
+
+
+def trained(module):
+    """Names of what a step would change."""
+    module.zero_grad()
+    module(clip())["loss"].backward()
+    parameters = module.network.named_parameters()
+    return {name.split(".")[0] for name, p in parameters if p.grad is not None and p.grad.abs().sum() > 0}
+
+
+def test_two_sets_leave_the_key_network_alone():
+    module = training()
+    before = copy.deepcopy(module.network.network.state_dict())
+    assert trained(module) == {"second", "mask_generator"}
+    after = module.network.network.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)  # its batch-norms too
+
+
+def test_one_set_is_trained_on_key_and_partial_frames():
+    module = training(weight_sets=1)
+    assert trained(module) == {"network", "mask_generator"}
+    assert float(module(clip())["full"].detach()) > 0
+
+
+@pytest.mark.parametrize("length", [2, 4])
+def test_clips_of_any_length(length):
+    losses = training()(clip(length))
+    assert all(torch.isfinite(value) for value in losses.values())
+    assert 0 < float(losses["kept"]) < 1
+
+
+def test_alignment_moves_what_is_compared_and_reused():
+    torch.manual_seed(1)
+    aligned = training(align=True)(clip())
+    torch.manual_seed(1)
+    in_place = training(align=False)(clip())
+    assert float(aligned["changed"]) != float(in_place["changed"])
+
+
+def test_the_loss_is_the_sum_of_its_weighted_parts():
+    settings = {"divergence": 0.1, "reconstruction": 0.5, "steer": 2.0, "distill": 0.25}
+    losses = training(**settings)(clip())
+    weights = {"segmentation": 1, "distillation": 0.25, "reconstruction": 0.5, "steering": 2, "divergence": 0.1}
+    assert float(losses["loss"]) == pytest.approx(sum(w * float(losses[n]) for n, w in weights.items()), rel=1e-5)
+
+
+def test_a_constant_mask_needs_no_distortion_map():
+    assert float(training(constant_mask=0.8)(clip())["reconstruction"]) == 0
+
+
+def test_partial_frames_at_a_smaller_scale():
+    assert torch.isfinite(training(partial_scale=0.5)(clip())["loss"])
+
+
+def test_frames_without_labels_get_them_from_a_teacher():
+    batch = clip()
+    batch["labels"][:] = 255
+    losses = training()(batch)
+    assert float(losses["segmentation"]) > 0
+    sure = copy.deepcopy(training().network.plain())
+    module = training()
+    module.teacher = [sure.eval()]
+    assert torch.isfinite(module(batch)["loss"])
+
+
+def test_the_spatial_mask_learns_the_distortion_map():
+    # One half of the frame changes its picture and its labels, the other does not.
+    torch.manual_seed(0)
+    module = training(align=False, distill=0.0, reconstruction=1.0)
+    images = torch.randint(0, 255, (4, 1, *SIZE, 3), dtype=torch.uint8).repeat(1, 2, 1, 1, 1)
+    images[:, 1, :, 32:] = torch.randint(0, 255, (4, SIZE[0], 32, 3), dtype=torch.uint8)
+    labels = torch.zeros(4, 2, *SIZE, dtype=torch.uint8)
+    labels[:, 1, :, 32:] = 1
+    batch = {"images": images, "labels": labels, "fields": torch.zeros(4, 1, 12, 16, 2)}
+    optimiser = torch.optim.AdamW(module.masks.parameters(), 1e-2)
+    for _ in range(40):
+        optimiser.zero_grad()
+        module(batch)["reconstruction"].backward()
+        optimiser.step()
+    module.eval()
+    first, second = (module.masks.encode(module.normalise(images[:, time])) for time in (0, 1))
+    changed = module.masks(first, second).changed
+    assert changed[..., :3].mean() < 0.1
+    assert changed[..., 5:].mean() > 0.5
