@@ -163,16 +163,15 @@ def check(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the outputs.")] = Path("out/demo"),
-    steps: Annotated[int, typer.Option(help="How long to train the network.")] = 500,
     frames: Annotated[int, typer.Option(help="How long a street to segment, at 15 frames a second.")] = 150,
     threads: Threads = None,
 ) -> None:
-    """Train a small network on rendered streets, then segment a street it has never seen, with and without stmg."""
+    """Render a street that the shipped network has never seen and segment it, with and without stmg."""
     from stmg.commands.demo import demo as run
     from stmg.commands.segment import use_threads
 
     use_threads(threads)
-    raise typer.Exit(run(out, steps, frames, Console()))
+    raise typer.Exit(run(out, frames, Console()))
 
 
 def main() -> None:

@@ -33,8 +33,8 @@ class Data:
     """Videos without labels, for STMG; a teacher gives their labels."""
     movable: tuple[str, ...] = ("Car", "Pedestrian", "Bicyclist")
     """Classes whose objects may move on their own where clips are made from stills."""
-    in_memory: bool = True
-    """Keep decoded frames; else they are read again each time."""
+    memory: float = 6.0
+    """Gigabytes of decoded frames to keep; what does not fit is read again each time."""
     workers: int = 0
     """Processes that prepare batches; 0 prepares them in the training process."""
 
@@ -152,12 +152,13 @@ class Stmg:
     """Add the distortion bias to block pruning (dbb-DBB)."""
     distill: float = 1.0
     """Weight of the whole network's soft labels on the same frame."""
-    partial_scale: float = 1.0
-    """Scale at which partial frames are computed."""
+    partial_scales: tuple[float, ...] = (1.0,)
+    """Scales at which partial frames are computed: one is drawn for each step, the first is evaluated and saved."""
 
     def __post_init__(self) -> None:
         _check(0 <= self.keep <= 1, "stmg.keep is a share", self.keep)
-        _check(0 < self.partial_scale <= 1, "stmg.partial_scale is above 0 and at most 1", self.partial_scale)
+        right = bool(self.partial_scales) and all(0 < scale <= 1 for scale in self.partial_scales)
+        _check(right, "stmg.partial_scales are above 0 and at most 1", self.partial_scales)
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ def test_an_epoch_is_every_labelled_frame_once():
     made = clips()
     assert len(made) == 6  # frames 0, 5 and 10 of two streets
     seen = []
-    made._frame = lambda video, place, keep: (  # what is asked for, in order
+    made._frame = lambda video, place: (  # what is asked for, in order
         seen.append((video.seed, place)),
         (np.zeros((*SIZE, 3), np.uint8), np.zeros(SIZE, np.uint8)),
     )[1]
@@ -69,7 +69,7 @@ def test_class_shares_add_up():
 
 
 def test_frames_are_kept_in_memory_or_read_again():
-    kept, read = clips(in_memory=True), clips(in_memory=False)
+    kept, read = clips(), clips(memory=0)
     assert same(kept[2], read[2])
     assert kept._kept
     assert not read._kept

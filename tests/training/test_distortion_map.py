@@ -1,6 +1,6 @@
 import torch
 
-from stmg.training.distortion_map import distortion_map, filled
+from stmg.training.distortion_map import distortion_map
 
 
 def shifted(right):
@@ -28,12 +28,3 @@ def test_pixels_without_a_label_in_either_frame_do_not_count():
     assert found.known[0, 0].tolist() == [[False] * 4, [True] * 4]
     assert not found.changed[0, 0, 0].any()
     assert found.changed[0, 0, 1].tolist() == [0, 0.5, 0.5, 0]
-
-
-def test_only_frames_without_any_label_are_filled():
-    labels = torch.full((2, 2, 2), 255, dtype=torch.uint8)
-    labels[0, 0, 0] = 1
-    scores = torch.zeros(2, 3, 2, 2)
-    scores[:, 2] = 1
-    assert filled(labels, scores)[0].tolist() == [[1, 255], [255, 255]]
-    assert filled(labels, scores)[1].tolist() == [[2, 2], [2, 2]]

@@ -61,6 +61,7 @@ class Clips:
         missing = [name for name in data.movable if name not in dataset.class_names]
         self.movable = tuple(dataset.class_names.index(name) for name in data.movable if name not in missing)
         self._kept: dict[tuple[int, int], tuple[Image, Labels]] = {}
+        self._most_kept = int(data.memory * 1e9 / (4 * self.stored[0] * self.stored[1]))
         self._flow = DisMotion()
 
     def __len__(self) -> int:
@@ -75,7 +76,7 @@ class Clips:
         look = draw_look(self.augment, self._stored, 1 / self.data.stored, draw)
         length = self.data.length
         if length > 1 and not is_moving(video):
-            image, labels = self._frame(video, place, keep=True)
+            image, labels = self._frame(video, place)
             frames, truths = clip_from_still(image, labels, length, self.motion, self.movable, look, draw)
         else:
             frames, truths = self._recorded(video, place, look, draw)
@@ -88,7 +89,7 @@ class Clips:
         counts = np.zeros(256, np.int64)
         chosen = range(0, len(self.places), max(1, len(self.places) // 200))
         for video, place in (self.places[number] for number in chosen):
-            _, labels = self._frame(video, place, keep=False)
+            _, labels = self._frame(video, place)
             counts += np.bincount(labels[::3, ::3].ravel(), minlength=256)
         shares: NDArray[np.float64] = counts[:num_classes] / max(1, counts[:num_classes].sum())
         return shares
@@ -100,12 +101,12 @@ class Clips:
         length = self.data.length
         step = self.data.stride * int(draw.integers(1, self.motion.gap + 1)) if length > 1 else 1
         places = [max(0, place - step * back) for back in reversed(range(length))]
-        pairs = [self._frame(video, at, keep=at == place) for at in places]
+        pairs = [self._frame(video, at) for at in places]
         return np.stack([look.image(image) for image, _ in pairs]), np.stack(
             [look.labels(labels) for _, labels in pairs]
         )
 
-    def _frame(self, video: Video, place: int, keep: bool) -> tuple[Image, Labels]:
+    def _frame(self, video: Video, place: int) -> tuple[Image, Labels]:
         """A frame and its labels in the stored size."""
         key = (id(video), place)
         if key in self._kept:
@@ -113,7 +114,7 @@ class Clips:
         image, truth = video.image(place, self._stored), video.truth(place, self._stored)
         if truth is None:
             truth = np.full(self._stored, IGNORE, np.uint8)
-        if keep and self.data.in_memory:
+        if len(self._kept) < self._most_kept:
             self._kept[key] = image, truth
         return image, truth
 

@@ -41,7 +41,7 @@ class RenderedVideo:
         return self.num_frames
 
     def image(self, place: int, size: tuple[int, int] | None = None) -> Image:
-        image, _ = self._scene.frame(place)
+        image, _ = self._frame(place)
         if size is None or size == self.size:
             return image
         smaller = size < self.size
@@ -49,8 +49,18 @@ class RenderedVideo:
         return out
 
     def truth(self, place: int, size: tuple[int, int] | None = None) -> Labels | None:
-        _, labels = self._scene.frame(place)
+        _, labels = self._frame(place)
         return labels if size is None else resized_labels(labels, size)
+
+    def _frame(self, place: int) -> tuple[Image, Labels]:
+        if place not in self._last:  # image and truth are asked for one after the other
+            self._last.clear()
+            self._last[place] = self._scene.frame(place)
+        return self._last[place]
+
+    @cached_property
+    def _last(self) -> dict[int, tuple[Image, Labels]]:
+        return {}
 
     @cached_property
     def _scene(self) -> Scene:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -28,9 +27,3 @@ def distortion_map(before: Tensor, now: Tensor, field: Tensor | None, cells: tup
     differ = (moved != now) & known
     share, counted = (F.adaptive_avg_pool2d(part[:, None].float(), cells) for part in (differ, known))
     return DistortionMap(share / counted.clamp(min=1e-6), counted > 0)
-
-
-def filled(labels: Tensor, scores: Tensor) -> Tensor:
-    """Labels (N, H, W), those of frames that have none at all taken from a teacher's scores (N, C, H, W)."""
-    bare = (labels == IGNORE).flatten(1).all(1)
-    return torch.where(bare[:, None, None], scores.max(1).indices.to(labels.dtype), labels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from stmg.config import Recipe
 from stmg.data.clips import Clips
 from stmg.data.dataset import Dataset, Video
 from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.evaluation.stream import stream_figures, streamed
 from stmg.frames import Image
 from stmg.masking import Masking
 from stmg.networks import build, pretrain
 from stmg.networks.foreign import load_foreign
 from stmg.overlay import draw_labels, draw_mask
 from stmg.runtimes.torch import TorchRuntime
-from stmg.scheduler import FixedPeriod, Level
+from stmg.scheduler import FixedPeriod
 from stmg.segmenter import VideoSegmenter
 from stmg.state import FrameResult, Labels
 from stmg.training.base import BaseTraining, Normalise
@@ -108,28 +109,22 @@ class StmgStage:
     def evaluate(self, network: nn.Module, device: torch.device) -> dict[str, float]:
         """As a stream, one key frame in four, the others partial."""
         assert isinstance(network, AcceleratedNetwork)
-        segmenter = self._segmenter(network, device)
-        counts = ConfusionMatrix(self.dataset.num_classes)
-        kept, executed, number = [], 0.0, 0
-        for result, truth in self._streamed(segmenter):
-            if truth is not None:
-                counts.add(result.labels, truth)
-            if result.level is Level.PARTIAL and result.keep:
-                kept.append(result.kept_blocks / len(result.keep))
-            assert result.macs is not None
-            executed, number = executed + result.macs, number + 1
-        if not number:
+        data = self.recipe.data
+        if not data.val:
             return {}
-        whole = segmenter.runtime.macs(self.recipe.data.size, Level.KEY, (), 1.0, masked=False)
-        assert whole is not None
-        shares = {"kept": 100 * float(np.mean(kept or [0])), "macs": 100 * executed / number / whole}
-        return {**figures_of(counts, self.dataset), **shares}
+        figures = stream_figures(self._segmenter(network, device), self.dataset, data.val, data.size)
+        return {
+            **figures_of(figures.counts, self.dataset),
+            "kept": figures.kept_share,
+            "macs": figures.macs_share,
+        }
 
     def picture(self, network: nn.Module, device: torch.device) -> Image | None:
         """Frame, spatial mask, labels and truth of three partial frames."""
         assert isinstance(network, AcceleratedNetwork)
-        shown = []
-        for result, truth in self._streamed(self._segmenter(network, device), limit=6 * PERIOD):
+        data, shown = self.recipe.data, []
+        videos = self.dataset.videos(data.val)[:1] if data.val else ()
+        for result, truth in streamed(self._segmenter(network, device), videos, data.size, limit=6 * PERIOD):
             if truth is not None and result.index % (2 * PERIOD) == PERIOD - 1 and result.changed is not None:
                 shown.append(_row(result, truth, self.dataset))
         return np.vstack(shown[:3]) if shown else None
@@ -137,7 +132,10 @@ class StmgStage:
     def finished(self, network: nn.Module) -> tuple[AcceleratedNetwork, Card]:
         assert isinstance(network, AcceleratedNetwork)
         settings = self.recipe.stmg
-        how: dict[str, Any] = {"motion": "dis" if settings.align else "none", "partial_scale": settings.partial_scale}
+        how: dict[str, Any] = {
+            "motion": "dis" if settings.align else "none",
+            "partial_scale": settings.partial_scales[0],
+        }
         how["constant_mask"] = settings.constant_mask
         if not settings.align:
             how["scheduler"] = {"name": "paper"}
@@ -150,16 +148,8 @@ class StmgStage:
             scheduler=FixedPeriod(PERIOD),
             motion="dis" if settings.align else "none",
             masking=Masking(spatial="adaptive" if settings.constant_mask is None else settings.constant_mask),
-            partial_scale=settings.partial_scale,
+            partial_scale=settings.partial_scales[0],
         )
-
-    def _streamed(self, segmenter: VideoSegmenter, limit: int | None = None) -> Iterator[tuple[FrameResult, Any]]:
-        split = self.recipe.data.val
-        for video in self.dataset.videos(split) if split else ():
-            segmenter.reset()
-            for place in range(len(video))[:limit]:
-                result = segmenter.step(video.image(place, self.recipe.data.size))
-                yield result, video.truth(place, self.recipe.data.size)
 
 
 STAGES: dict[str, Callable[[Recipe, Dataset, Clips], Stage]] = {"base": BaseStage, "stmg": StmgStage}

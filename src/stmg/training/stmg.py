@@ -15,7 +15,7 @@ from stmg.config import Loss, Stmg
 from stmg.motion import move
 from stmg.overlay import IGNORE
 from stmg.training.base import Losses, Normalise
-from stmg.training.distortion_map import distortion_map, filled
+from stmg.training.distortion_map import distortion_map
 from stmg.training.losses import distillation, enlarged, reconstruction, segmentation
 
 
@@ -55,13 +55,13 @@ class StmgTraining(nn.Module):
 
     def forward(self, batch: dict[str, Tensor]) -> Losses:
         """`images` (N, T, H, W, 3), `labels` (N, T, H, W), `fields` (N, T - 1, h, w, 2) to `loss` and its parts."""
-        images, labels = batch["images"], batch["labels"].clone()
+        images = batch["images"]
         frames = [self.normalise(images[:, time]) for time in range(images.shape[1])]
+        labels, compared = self._labelled(batch["labels"], frames)
         size = labels.shape[-2:]
         sums: dict[str, Tensor] = {}
         with torch.set_grad_enabled(self.shared and torch.is_grad_enabled()):
             first = self.network.full(frames[0])
-        labels[:, 0] = self._labelled(labels[:, 0], frames[0])
         if self.shared:
             full = enlarged(first.logits, size)
             sums["full"] = self._segmentation(full, labels[:, 0])
@@ -69,7 +69,6 @@ class StmgTraining(nn.Module):
         features, encoded = first.features, self.masks.encode(frames[0])
         for time in range(1, len(frames)):
             field = batch["fields"][:, time - 1] if self.settings.align else None
-            labels[:, time] = self._labelled(labels[:, time], frames[time])
             now = self.masks.encode(frames[time])
             masks = self.masks.sample(move(encoded, field), now)
             changed = self._spatial(masks)
@@ -81,7 +80,7 @@ class StmgTraining(nn.Module):
             parts = {
                 "segmentation": self._segmentation(scores, labels[:, time]),
                 "distillation": self._distilled(scores, frames[time]),
-                "reconstruction": self._reconstruction(masks, labels[:, time - 1], labels[:, time], field),
+                "reconstruction": self._reconstruction(masks, compared[:, time - 1], compared[:, time], field),
                 "steering": (1 - masks.probability.mean() - self.settings.keep) ** 2,
                 "kept": 1 - masks.probability.detach().mean(),
                 "changed": masks.changed.detach().mean(),
@@ -105,7 +104,8 @@ class StmgTraining(nn.Module):
         return masks.changed if constant is None else torch.full_like(masks.changed, constant)
 
     def _scaled(self, image: Tensor) -> Tensor:
-        scale = self.settings.partial_scale
+        scales = self.settings.partial_scales
+        scale = scales[int(torch.randint(len(scales), ()))]
         if scale == 1:
             return image
         return F.interpolate(image, scale_factor=scale, mode="bilinear", align_corners=False)
@@ -128,10 +128,17 @@ class StmgTraining(nn.Module):
         truth = distortion_map(before, now, field, (height, width))
         return reconstruction(masks.changed, truth.changed, truth.known).mean()
 
-    def _labelled(self, labels: Tensor, image: Tensor) -> Tensor:
-        """Labels as they are, or the teacher's for frames that have none."""
-        if not bool((labels == IGNORE).flatten(1).all(1).any()):
-            return labels
+    def _labelled(self, labels: Tensor, frames: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """Labels (N, T, H, W) to segment by and to compare; a teacher's, the base if there is no other, fill in.
+
+        Clips are compared in one hand: a teacher's errors against the truth would pass for change.
+        """
+        bare = (labels == IGNORE).flatten(2).all(2)
+        if not bool(bare.any()):
+            return labels, labels
         with torch.no_grad():
-            scores = self.teacher[0](image) if self.teacher else self.frozen[0].full(image).logits
-            return filled(labels, enlarged(scores, labels.shape[-2:]))
+            scores = [self.teacher[0](frame) if self.teacher else self.frozen[0].full(frame).logits for frame in frames]
+            found = [enlarged(each, labels.shape[-2:]).max(1).indices.to(labels.dtype) for each in scores]
+        told = torch.stack(found, 1)
+        some = bare.any(1, keepdim=True).expand_as(bare)
+        return torch.where(bare[..., None, None], told, labels), torch.where(some[..., None, None], told, labels)
