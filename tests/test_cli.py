@@ -7,6 +7,7 @@ import time
 
 import av
 import cv2
+import numpy as np
 import pytest
 import torch
 
@@ -43,7 +44,7 @@ def place(tmp_path_factory):
 
 def test_help_names_the_verbs():
     out = run("--help").stdout
-    assert all(verb in out for verb in ("segment", "inspect", "demo"))
+    assert all(verb in out for verb in ("segment", "inspect", "train", "data", "demo"))
     assert "--scheduler" in run("segment", "--help").stdout
     assert run("--version").stdout.strip() == f"stmg {stmg.__version__}"
 
@@ -188,3 +189,37 @@ def test_inspect_lists_blocks_and_both_counts(place):
     text = run("inspect", place / "model").stdout
     assert "stage1.1" in text
     assert "5 classes" in text
+
+
+def test_data_check_says_what_is_there_and_draws_it(tmp_path):
+    done = run("data", "check", "street:0-1", "--sheet", tmp_path / "sheet.png")
+    assert done.returncode == 0, done.stderr
+    assert "rendered streets" in done.stdout
+    assert "Pedestrian" in done.stdout
+    assert cv2.imread(str(tmp_path / "sheet.png")).shape[1] == 4 * 240
+
+
+def test_data_check_names_every_wrong_file_and_fails(tmp_path):
+    for name, value in (("0001TP_000030", 3), ("0001TP_000060", 99), ("0001TP_000090", 98)):
+        for folder in ("train", "trainannot"):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            cv2.imwrite(str(tmp_path / folder / f"{name}.png"), np.full((32, 48), value, np.uint8))
+    done = run("data", "check", tmp_path, "--sheet", tmp_path / "sheet.png")
+    assert done.returncode == 1
+    assert "0001TP_000060.png holds class 99" in done.stdout
+    assert "0001TP_000090.png holds class 98" in done.stdout
+    assert run("data", "check", tmp_path / "nowhere").returncode == 2
+
+
+def test_train_refuses_what_it_cannot_do_in_one_line(tmp_path):
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("network: small")
+    for arguments, message in (
+        ((tmp_path / "none.yaml",), "No such file"),
+        ((recipe,), "no data is named"),
+        ((recipe, "data.path=street:0-0", "network=big"), "no network is called 'big'"),
+        ((recipe, "speed=3"), "there is no setting speed"),
+    ):
+        done = run("train", *arguments, "--out", tmp_path / "run", "--device", "cpu")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+        assert message in done.stderr

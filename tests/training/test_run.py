@@ -87,8 +87,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path):
 def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path):
     path = tmp_path / "recipe.yaml"
     path.write_text(recipe_text(recipe(steps=40, save_every=5, evaluate_every=40)))
-    code = "import sys; from stmg.cli import main; sys.argv[0] = 'stmg'; main()"
-    base = [sys.executable, "-c", code, "train", str(path), "--device", "cpu", "--threads", "1", "--out"]
+    base = [sys.executable, "-m", "stmg", "train", str(path), "--device", "cpu", "--threads", "1", "--out"]
     subprocess.run([*base, str(tmp_path / "whole")], check=True, capture_output=True, timeout=240)
     victim = subprocess.Popen([*base, str(tmp_path / "killed")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     state = tmp_path / "killed" / "state.pt"
@@ -116,10 +115,9 @@ def test_two_processes_learn_what_one_learns_on_the_joined_batch(tmp_path):
     }
     path = tmp_path / "recipe.yaml"
     path.write_text(recipe_text(recipe(**settings)))
-    code = "import sys; from stmg.cli import main; sys.argv[0] = 'stmg'; main()"
     for devices in (1, 2):
         out = str(tmp_path / str(devices))
-        command = [sys.executable, "-c", code, "train", str(path), "--device", "cpu", "--devices", str(devices)]
+        command = [sys.executable, "-m", "stmg", "train", str(path), "--device", "cpu", "--devices", str(devices)]
         done = subprocess.run([*command, "--threads", "1", "--out", out], capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stdout + done.stderr
     one, two = weights(tmp_path / "1"), weights(tmp_path / "2")

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+import torch
+
+from stmg import TorchRuntime, VideoSegmenter, accelerate
+from stmg.data.dataset import Dataset
+from stmg.data.streets import RenderedVideo, open_streets
+from stmg.evaluation.rivals import carried_logits
+from stmg.evaluation.stream import stream_figures, streamed
+from stmg.networks import build
+from stmg.scheduler import AlwaysKey, FixedPeriod, Level
+
+SIZE = (48, 64)
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    data = open_streets("street:0-0")
+    videos = tuple(RenderedVideo(seed, 7, SIZE, every_label=True) for seed in (1, 2))
+    return Dataset("streets", data.class_names, data.palette, {"val": videos})
+
+
+@pytest.fixture(scope="module")
+def runtime():
+    torch.manual_seed(0)
+    network = accelerate(build("small", 11), torch.zeros(1, 3, *SIZE), mask_generator=True, timed=False)
+    return TorchRuntime(network, device="cpu")
+
+
+def test_the_base_on_every_frame_costs_itself(dataset, runtime):
+    figures = stream_figures(VideoSegmenter(runtime, scheduler=AlwaysKey()), dataset, "val", SIZE)
+    assert (figures.num_frames, figures.share(Level.KEY), figures.macs_share) == (14, 100, 100)
+    assert figures.kept_share != figures.kept_share  # there were no partial frames
+    assert figures.fps > 0
+    assert 0 <= figures.mean_iou <= 100
+
+
+def test_every_video_starts_with_a_key_frame(dataset, runtime):
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(5, Level.CARRY))
+    levels = [result.level for result, _ in streamed(segmenter, dataset.videos("val"), SIZE)]
+    one = [Level.KEY, *[Level.CARRY] * 4, Level.KEY, Level.CARRY]
+    assert levels == one + one
+    figures = stream_figures(segmenter, dataset, "val", SIZE)
+    assert figures.macs_share == pytest.approx(100 * 4 / 14)
+
+
+def test_partial_frames_count_their_blocks_and_the_mask_generator(dataset, runtime):
+    figures = stream_figures(VideoSegmenter(runtime, scheduler=FixedPeriod(7)), dataset, "val", SIZE)
+    assert figures.share(Level.PARTIAL) == pytest.approx(100 * 12 / 14)
+    assert 0 <= figures.kept_share <= 100
+    costs = runtime.network.costs(torch.zeros(1, 3, *SIZE))
+    least = costs.mask_generator + costs.of_pass((False,) * len(costs.blocks))
+    most = costs.mask_generator + costs.network
+    assert 100 * least / costs.network <= figures.macs_share <= 100 * most / costs.network
+
+
+def test_carried_logits_of_period_one_are_the_base(dataset, runtime):
+    base = stream_figures(VideoSegmenter(runtime, scheduler=AlwaysKey()), dataset, "val", SIZE)
+    rival = carried_logits(runtime, dataset, "val", SIZE, 1)
+    assert np.array_equal(rival.counts.counts, base.counts.counts)
+    third = carried_logits(runtime, dataset, "val", SIZE, 3)
+    assert third.macs_share == pytest.approx(100 * 6 / 14)
+    assert not np.array_equal(third.counts.counts, base.counts.counts)
