@@ -80,7 +80,7 @@ def test_names_and_options_are_checked():
     assert scheduler_named("fixed", period=3, between="carry") == FixedPeriod(3, Level.CARRY)
     with pytest.raises(ValueError, match="drift, paper, fixed"):
         scheduler_named("sometimes")
-    with pytest.raises(ValueError, match="periode"):
+    with pytest.raises(ValueError, match="fixed has no setting 'periode'; it has period, between"):
         scheduler_named("fixed", periode=3)
     for period in (0, 2.5):
         with pytest.raises(ValueError, match="whole number"):
@@ -99,3 +99,12 @@ def test_key_frames_that_do_not_depend_on_the_frame_are_foreseen():
 
 def test_first_memory():
     assert Memory(0, math.inf) == AFTER_FIRST_FRAME
+
+
+def test_only_schedulers_with_partial_frames_need_masks():
+    assert PaperScheduler().refreshes
+    assert FixedPeriod(3).refreshes
+    assert not FixedPeriod(3, Level.CARRY).refreshes
+    assert not DriftBudget().refreshes
+    assert DriftBudget(partial_above=0.1).refreshes
+    assert not SCHEDULERS["always-key"]().refreshes

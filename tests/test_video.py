@@ -253,7 +253,7 @@ def test_a_damaged_packet_is_skipped_and_counted(tmp_path: Path) -> None:
     assert len(frames) >= 34
     assert is_picture(frames[-1].image, 35)
     assert source.damaged is not None
-    assert "1 damaged packets were skipped" in source.damaged
+    assert "1 damaged packet was skipped" in source.damaged
 
 
 def test_stopping_early_is_no_damage(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from torch import nn
 
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
 from stmg.masking import Masking
-from stmg.networks import build
+from stmg.networks import NETWORKS, build
 from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD, TorchRuntime, as_device
 from stmg.scheduler import scheduler_named
 from stmg.segmenter import VideoSegmenter
@@ -57,14 +57,14 @@ class Card:
     """Data, command, time, figures: whatever whoever made it wants known."""
 
 
-def save(folder: str | Path, network: AcceleratedNetwork, card: Card, *, half: bool = False) -> None:
+def save(folder: str | Path, network: AcceleratedNetwork, card: Card | None = None, *, half: bool = False) -> None:
     """Write a checkpoint; an older one in the same folder stays whole until the new one is.
 
     What the network itself knows (blocks, head, classes) is taken from it, whatever the card says.
     """
     folder = Path(folder)
     card = replace(
-        card,
+        card or Card("own", network.num_classes, network.example_size),
         num_classes=network.num_classes,
         head=network.head,
         blocks=tuple(block.name for block in network.blocks),
@@ -108,6 +108,8 @@ def load_network(
     """
     folder = find(name)
     card = read_card(folder)
+    if model is None and card.network not in NETWORKS:
+        raise ValueError(f"{folder} is of a network of your own; hand it over: stmg.load({str(name)!r}, model=...)")
     model = build(card.network, card.num_classes) if model is None else model
     place = as_device(device or "cpu")
     network = accelerate(

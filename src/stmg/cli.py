@@ -65,6 +65,7 @@ def segment(
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many frames.")] = None,
     every: Annotated[int, typer.Option(min=1, help="Take each Nth frame.")] = 1,
     resize: Annotated[str | None, typer.Option(help="HEIGHTxWIDTH to work at, such as 360x480.")] = None,
+    fps: Annotated[float | None, typer.Option(help="Frames a second of a folder of images.")] = None,
 ) -> None:
     """Segment a video: an overlay video, a record of each frame and a timeline of what was computed."""
     from stmg.commands.segment import segment as run
@@ -87,6 +88,7 @@ def segment(
         every=every,
         limit=limit,
         resize=_size(resize),
+        fps=fps,
         console=Console(),
     )
     raise typer.Exit(code)

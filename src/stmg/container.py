@@ -132,7 +132,11 @@ class Container(Reader):
         return pictures
 
     def _note(self) -> None:
-        skipped = f"{self._skipped} damaged packets were skipped" if self._skipped else ""
+        skipped = (
+            f"{self._skipped} damaged packet{'s were' if self._skipped > 1 else ' was'} skipped"
+            if self._skipped
+            else ""
+        )
         patched = f"{self._patched} damaged frames were patched up" if self._patched else ""
         notes = ", ".join(filter(None, (skipped, patched, self._ending)))
         self.damaged = f"{self.name}: {notes}" if notes else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -194,7 +194,10 @@ def scheduler_named(name: str, **options: float | int | str) -> Scheduler:
         raise ValueError(f"no scheduler is called {name!r}; there are {', '.join(SCHEDULERS)}")
     if "between" in options:
         options = {**options, "between": Level(str(options["between"]))}
-    try:
-        return SCHEDULERS[name](**options)
-    except TypeError as error:
-        raise ValueError(f"scheduler {name!r}: {error}") from None
+    kind = SCHEDULERS[name]
+    settings = [item.name for item in fields(kind)]  # type: ignore[arg-type]
+    unknown = [option for option in options if option not in settings]
+    if unknown:
+        known = f"it has {', '.join(settings)}" if settings else "it has none"
+        raise ValueError(f"scheduler {name} has no setting {unknown[0]!r}; {known}")
+    return kind(**options)

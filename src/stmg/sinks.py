@@ -194,6 +194,8 @@ class LabelImages(FileSink):
     def __init__(self, folder: str | Path, palette: NDArray[np.uint8]) -> None:
         super().__init__(folder)
         self.path.mkdir(parents=True, exist_ok=True)
+        for old in self.path.glob("[0-9]" * 6 + ".png"):  # of an earlier, longer video
+            old.unlink()
         table = np.full((256, 3), 255, np.uint8)
         table[: min(len(palette), 255)] = palette[:255]
         self._palette = table.tobytes()

@@ -3,6 +3,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+import stmg
 from stmg.networks.ddrnet import SIZES, DDRNet
 from stmg.networks.foreign import load_foreign, read_state_dict
 
@@ -76,3 +77,25 @@ def test_a_pickled_module_is_refused_without_being_opened(tmp_path):
     torch.save(nn.Linear(2, 2), tmp_path / "module.pth")
     with pytest.raises(ValueError, match="could run code"):
         read_state_dict(tmp_path / "module.pth")
+
+
+class Wrapped(nn.Module):
+    """A network that has a part of the same name as a wrapper's prefix."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = nn.Linear(2, 2)
+
+
+def test_prefixes_go_only_where_the_network_has_none_of_its_own(tmp_path):
+    one, two = Wrapped(), Wrapped()
+    torch.save({f"module.{name}": value for name, value in one.state_dict().items()}, tmp_path / "wrapped.pth")
+    load_foreign(two, read_state_dict(tmp_path / "wrapped.pth"))
+    assert torch.equal(one.model.weight, two.model.weight)
+
+
+def test_a_checkpoint_of_ours_is_read_as_any_other(tmp_path):
+    first, second = narrow(), narrow()
+    stmg.save(tmp_path, stmg.accelerate(first, torch.zeros(1, 3, 64, 64), timed=False))
+    load_foreign(second, read_state_dict(tmp_path / "model.safetensors"))
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))

@@ -16,7 +16,7 @@ from torch import nn
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
 from stmg.checkpoint import find, load, load_network, read_card
 from stmg.networks import NETWORKS, build
-from stmg.networks.foreign import load_foreign, read_state_dict
+from stmg.networks.foreign import load_foreign, named_like, read_state_dict
 from stmg.runtimes.torch import TorchRuntime, as_device
 from stmg.segmenter import VideoSegmenter
 
@@ -68,6 +68,7 @@ def weighted(name: str, weights: Path) -> nn.Module:
     """A network of the package with the weights of a foreign checkpoint, for as many classes as that has."""
     state = read_state_dict(weights)
     two, three = (build(name, number).state_dict() for number in (2, 3))
+    state = named_like(state, two)
     depends = [tensor for tensor in two if two[tensor].shape != three[tensor].shape]
     if depends[0] not in state:
         raise ValueError(f"{weights} has no {depends[0]}: it was not trained to segment, or is of another network")

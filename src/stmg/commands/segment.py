@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -42,14 +43,15 @@ def segment(
     every: int,
     limit: int | None,
     resize: tuple[int, int] | None,
+    fps: float | None,
     console: Console,
 ) -> int:
     """Segment a source and write what was asked for; the exit code. An interruption keeps everything written so far."""
     use_threads(threads)
     interrupted = False
-    with open_video(source, every=every, limit=limit, resize=resize) as video:
+    with open_video(source, every=every, limit=limit, resize=resize, fps=fps) as video:
         segmenter = segmenter_for(model, weights, resize or video.size or (360, 480), device, precision, **settings)
-        for note in segmenter.runtime.notes:
+        for note in (*segmenter.runtime.notes, *_idle_masks(segmenter)):
             console.print(f"[yellow]{escape(note)}[/]")
         sinks = sinks_for(source, out, save, video, segmenter)
         summary = Summary()
@@ -62,6 +64,7 @@ def segment(
                     _advance(progress, task, summary)
             except KeyboardInterrupt:
                 interrupted = True
+                signal.signal(signal.SIGINT, signal.SIG_IGN)  # closing the outputs takes a moment, and must end
         damaged, dropped = video.damaged, video.dropped
     console.print(summary.table())
     if dropped:
@@ -72,6 +75,16 @@ def segment(
         console.print("[yellow]interrupted; the outputs hold every frame up to here[/]")
     console.print(f"written to [bold]{escape(str(out))}[/]")
     return INTERRUPTED if interrupted else 0
+
+
+def _idle_masks(segmenter: VideoSegmenter) -> tuple[str, ...]:
+    trained = segmenter.runtime.has_mask_generator or segmenter.partial_scale < 1
+    if trained or not segmenter.scheduler.refreshes:
+        return ()
+    return (
+        f"the model has no trained mask generator, so partial frames of the scheduler {segmenter.scheduler.name} "
+        "run every block and save nothing; --scheduler drift carries frames instead",
+    )
 
 
 def use_threads(threads: int | None) -> None:

@@ -9,7 +9,7 @@ from torch import nn
 
 from stmg.networks import lite
 from stmg.networks.ddrnet import SIZES, DDRNet
-from stmg.networks.foreign import load_foreign, read_state_dict
+from stmg.networks.foreign import load_foreign, named_like, read_state_dict
 from stmg.networks.lite import LiteNet
 from stmg.networks.small import SmallNet
 
@@ -35,7 +35,8 @@ def pretrain(network: nn.Module, name: str, source: str) -> None:
     """Start a network from `imagenet`, or from the tensors of a checkpoint file that fit it."""
     if source != "imagenet":
         own = network.state_dict()
-        fitting = {k: v for k, v in read_state_dict(source).items() if k in own and v.shape == own[k].shape}
+        state = named_like(read_state_dict(source), own)
+        fitting = {key: value for key, value in state.items() if key in own and value.shape == own[key].shape}
         load_foreign(network, fitting, heads=tuple(name for name in own if name not in fitting))
     elif isinstance(network, LiteNet):
         lite.load_imagenet(network, name)

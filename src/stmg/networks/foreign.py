@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-PREFIXES = ("module.", "model.")
+PREFIXES = ("module.", "model.", "network.")
 WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights")
 
 
@@ -26,7 +26,7 @@ class LoadReport(NamedTuple):
 
 
 def read_state_dict(path: str | Path) -> dict[str, Tensor]:
-    """The tensors of a `.safetensors`, `.pth` or `.pt` file, without the prefixes that wrappers add."""
+    """The tensors of a `.safetensors`, `.pth` or `.pt` file."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"{path} does not exist")
@@ -49,7 +49,12 @@ def read_state_dict(path: str | Path) -> dict[str, Tensor]:
     tensors = {name: value for name, value in content.items() if isinstance(value, Tensor)} if content else {}
     if not tensors:
         raise ValueError(f"{path} holds no tensors")
-    return {_bare(name): value for name, value in tensors.items()}
+    return tensors
+
+
+def named_like(state: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors by a network's own names, without the prefixes that wrappers add to them."""
+    return {name if name in own else _bare(name, own): value for name, value in state.items()}
 
 
 def load_foreign(network: nn.Module, state: dict[str, Tensor], heads: tuple[str, ...] = ()) -> LoadReport:
@@ -57,8 +62,8 @@ def load_foreign(network: nn.Module, state: dict[str, Tensor], heads: tuple[str,
 
     Only tensors whose names start with one of `heads` may be missing or of another shape; they stay as they are.
     """
-    state = {_bare(name): value for name, value in state.items()}
     own = network.state_dict()
+    state = named_like(state, own)
     absent = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
     unlike = [name for name in own if name in state and state[name].shape != own[name].shape]
     wrong = [f"{name} is missing" for name in absent if not name.startswith(heads or "\0")]
@@ -78,8 +83,8 @@ def load_foreign(network: nn.Module, state: dict[str, Tensor], heads: tuple[str,
     return LoadReport(tuple(fits), tuple(absent + unlike), tuple(name for name in state if name not in own))
 
 
-def _bare(name: str) -> str:
-    while name.startswith(PREFIXES):
+def _bare(name: str, own: dict[str, Tensor]) -> str:
+    while name not in own and name.startswith(PREFIXES):
         name = name.split(".", 1)[1]
     return name
 
