@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as serialised
-from torch import nn
+from torch import Tensor, nn
 
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
 from stmg.masking import Masking
@@ -76,7 +76,7 @@ def save(folder: str | Path, network: AcceleratedNetwork, card: Card | None = No
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in network.state_dict().items()}
     if half:
-        tensors = {name: v.half() if v.is_floating_point() else v for name, v in tensors.items()}
+        tensors = {name: _halved(value) for name, value in tensors.items()}
     (folder / f"{WEIGHTS}.new").write_bytes(serialised(tensors))
     text = json.dumps({"format": FORMAT, **asdict(card)}, indent=2) + "\n"
     (folder / f"{CARD}.new").write_text(text)
@@ -187,6 +187,12 @@ def _from_hub(name: str) -> Path:
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ValueError(f"{name} could not be fetched from the Hub: {reason}") from None
+
+
+def _halved(value: Tensor) -> Tensor:
+    """In half precision, unless it has no room for the values."""
+    short = value.half() if value.is_floating_point() else value
+    return short if bool(torch.isfinite(short).all()) else value
 
 
 def _tupled(value: Any) -> Any:

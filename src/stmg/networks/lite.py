@@ -109,7 +109,8 @@ class InvertedResidual(nn.Module):
             out = F.relu6(self._bn0(self._expand_conv(x)), inplace=True)
         out = F.relu6(self._bn1(self._depthwise_conv(out)), inplace=True)
         out = self._bn2(self._project_conv(out))
-        return out + x if self.residual else out
+        result: Tensor = out + x if self.residual else out
+        return result
 
 
 class SameConv2d(nn.Conv2d):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -130,7 +131,7 @@ def _run(
         module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
     average = AveragedModel(module.network, multi_avg_fn=_averaging(recipe.average), use_buffers=True)
     optimiser = optimiser_for(module, recipe.optimiser)
-    progress: dict[str, Any] = {"step": 0, "best": -float("inf"), "figures": None}
+    progress: dict[str, Any] = {"step": 0, "best": -float("inf"), "figures": None, "minutes": 0.0}
     state = {"module": module, "average": average, "optimiser": optimiser, "progress": progress}
     _resume(folder, state, fabric.device)
     if recipe.compile:
@@ -138,13 +139,14 @@ def _run(
     trained, optimiser = fabric.setup(module, optimiser)
     batches = _batches(fabric, recipe, clips, progress["step"])
     log = _log(folder, progress["step"]) if fabric.is_global_zero else None
+    began = time.monotonic() - 60 * progress["minutes"]
     for step in range(progress["step"], recipe.steps):
         batch = next(batches)
         rate = set_learning_rate(optimiser, recipe.optimiser, step, recipe.steps)
         losses = _step(fabric, recipe, trained, optimiser, batch, step, folder)
         if recipe.average:
             average.update_parameters(module.network)
-        progress["step"] = step + 1
+        progress["step"], progress["minutes"] = step + 1, (time.monotonic() - began) / 60
         due = (step + 1) % recipe.evaluate_every == 0 or step + 1 == recipe.steps
         if fabric.is_global_zero:
             if log is not None:
@@ -208,7 +210,7 @@ def _evaluate(
     if picture is not None:
         _write_picture(folder / "pictures" / f"{step:06d}.jpg", picture)
     shipped, card = stage.finished(network)
-    notes = {**card.notes, "step": step, "figures": figures}
+    notes = {**card.notes, "step": step, "minutes": round(progress["minutes"], 1), "figures": figures}
     for name, wanted in (("last", True), ("best", figures.get("score", 0.0) > progress["best"])):
         if wanted:
             save(folder / name, shipped, _with_notes(card, notes))
@@ -287,7 +289,7 @@ def _log(folder: Path, step: int) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None
-    return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)  # type: ignore[no-untyped-call]
+    return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
 
 def _write_picture(path: Path, picture: Image) -> None:
