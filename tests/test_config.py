@@ -61,6 +61,8 @@ def test_overrides_that_are_none_are_named(tmp_path):
         read_recipe(path, ["steps"])
     with pytest.raises(ValueError, match="steps is a setting, not a group"):
         read_recipe(path, ["steps.more=3"])
+    with pytest.raises(ValueError, match="is no YAML"):
+        read_recipe(path, ["augment.crop=[288,384"])
     with pytest.raises(ValueError, match="No such file"):
         read_recipe(tmp_path / "none.yaml")
 

@@ -135,7 +135,7 @@ def train(
     from stmg.training.run import Machines
 
     use_threads(threads)
-    where = Machines(device, devices, nodes, precision)
+    where = Machines(device, devices, nodes, precision, threads)
     raise typer.Exit(train_recipe(recipe, settings or [], out, where, Console()))
 
 

@@ -31,8 +31,8 @@ class Data:
     """Frames of a real video from one frame of a clip to the next."""
     unlabelled: tuple[str, ...] = ()
     """Videos without labels, for STMG; a teacher gives their labels."""
-    movable: tuple[str, ...] = ("Car", "Pedestrian", "Bicyclist")
-    """Classes whose objects may move on their own where clips are made from stills."""
+    movable: tuple[str, ...] = ("car", "pedestrian", "bicyclist", "person", "rider", "truck", "bus", "bicycle")
+    """Classes whose objects may move on their own where clips are made from stills; those that the data has."""
     memory: float = 6.0
     """Gigabytes of decoded frames to keep; what does not fit is read again each time."""
     workers: int = 0
@@ -199,6 +199,7 @@ class Recipe:
         _check(0 <= self.average < 1, "average is at least 0 and below 1", self.average)
         if self.stage == "stmg":
             _check(self.data.length >= 2, "the second stage needs clips: data.length is at least 2", self.data.length)
+            _check(not self.compile, "the second stage cannot be compiled: compile is false", self.compile)
 
 
 def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> Recipe:
@@ -225,7 +226,10 @@ def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> Recipe:
             place = place.setdefault(group, {})
             if not isinstance(place, dict):
                 raise ValueError(f"{override}: {group} is a setting, not a group of them")
-        place[last] = yaml.safe_load(text) if text else ""
+        try:
+            place[last] = yaml.safe_load(text) if text else ""
+        except yaml.YAMLError:
+            raise ValueError(f"{override!r} cannot be read: {text!r} is no YAML") from None
     return built(Recipe, content)
 
 

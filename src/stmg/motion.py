@@ -210,7 +210,7 @@ def _move_tensor(values: Any, field: Any, nearest: bool) -> Any:
 
     # Places are kept in single precision whatever the features are: half precision cannot tell neighbours apart.
     number, _, height, width = values.shape
-    steps = torch.as_tensor(field, device=values.device)
+    steps = torch.as_tensor(field, device=values.device).float()
     steps = (steps if steps.dim() == 4 else steps[None]).permute(0, 3, 1, 2)
     steps = functional.interpolate(steps, size=(height, width), mode="bilinear", align_corners=False)
     rows = (torch.arange(height, device=values.device) + 0.5) / height

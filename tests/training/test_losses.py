@@ -33,10 +33,20 @@ def test_mining_keeps_the_hard_pixels_and_at_least_a_share():
     each = F.cross_entropy(logits, labels.long(), ignore_index=255, reduction="none")[labels != 255]
     hard = each[each >= -math.log(0.2)]
     assert segmentation(logits, labels, hard_pixels=0.2, hard_share=0.01).mean() == pytest.approx(float(hard.mean()))
-    half = each.sort(descending=True).values[: round(0.5 * len(each))]
-    mined = segmentation(logits, labels, hard_pixels=1e-9, hard_share=0.5)
+    one = F.cross_entropy(logits[:1], labels[:1].long(), ignore_index=255, reduction="none")[labels[:1] != 255]
+    half = one.sort(descending=True).values[: round(0.5 * len(one))]
+    mined = segmentation(logits[:1], labels[:1], hard_pixels=1e-9, hard_share=0.5)
     assert float(mined.weight) == len(half)
     assert mined.mean() == pytest.approx(float(half.mean()), rel=1e-5)
+
+
+def test_mining_does_not_care_who_shares_a_batch():
+    logits, labels = batch()
+    settings = {"hard_pixels": 0.3, "hard_share": 0.4}
+    joined = segmentation(logits, labels, **settings)
+    parts = [segmentation(logits[n : n + 1], labels[n : n + 1], **settings) for n in (0, 1)]
+    assert float(joined.total) == pytest.approx(sum(float(part.total) for part in parts), rel=1e-5)
+    assert float(joined.weight) == sum(float(part.weight) for part in parts)
 
 
 def test_distillation_is_least_where_student_and_teacher_agree():

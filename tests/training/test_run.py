@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from stmg.checkpoint import load
 from stmg.config import Augment, Data, Loss, Optimiser, Recipe, recipe_text
-from stmg.training.run import FAILED_BATCH, Machines, train
+from stmg.training.run import Machines, train
 from stmg.training.stages import STAGES
 
 SIZE = (48, 64)
@@ -129,12 +129,12 @@ def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_batch(tmp_path):
     made = recipe(steps=30, optimiser=Optimiser(name="sgd", learning_rate=1e30, schedule="constant", warm_up=0))
     with pytest.raises(FloatingPointError, match="not a number at step"):
         run(made, tmp_path)
-    assert load_file(tmp_path / FAILED_BATCH)["images"].shape == (2, 1, *SIZE, 3)
+    assert load_file(tmp_path / "failed_batch_0.safetensors")["images"].shape == (2, 1, *SIZE, 3)
 
 
 def test_a_folder_belongs_to_one_recipe(tmp_path):
     run(recipe(steps=2, save_every=1), tmp_path)
-    with pytest.raises(ValueError, match="holds a run of another recipe"):
+    with pytest.raises(ValueError, match="holds a run with another steps"):
         run(recipe(steps=3, save_every=1), tmp_path)
 
 

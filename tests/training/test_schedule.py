@@ -2,8 +2,9 @@ import pytest
 import torch
 from torch import nn
 
-from stmg.config import Optimiser
+from stmg.config import Loss, Optimiser
 from stmg.networks import build
+from stmg.training.base import BaseTraining
 from stmg.training.schedule import optimiser_for, set_learning_rate, share_at
 
 
@@ -27,7 +28,7 @@ def test_one_cycle_and_constant():
 
 
 def test_a_pretrained_encoder_learns_slower_and_norms_do_not_decay():
-    optimiser = optimiser_for(build("lite0", 3), Optimiser(encoder=0.1, weight_decay=0.5))
+    optimiser = optimiser_for(BaseTraining(build("lite0", 3), Loss()), Optimiser(encoder=0.1, weight_decay=0.5))
     rate = set_learning_rate(optimiser, Optimiser(encoder=0.1), 500, 1000)
     found = {(round(group["lr"] / rate, 3), group["weight_decay"]) for group in optimiser.param_groups}
     assert found == {(0.1, 0.5), (0.1, 0.0), (1.0, 0.5), (1.0, 0.0)}

@@ -5,6 +5,7 @@ import torch
 
 from stmg import accelerate
 from stmg.config import Loss, Stmg
+from stmg.data.clips import UNLABELLED
 from stmg.networks import build
 from stmg.training.stmg import StmgTraining
 
@@ -61,17 +62,23 @@ def test_clips_of_any_length(length):
     assert 0 < float(losses["kept"]) < 1
 
 
-def test_alignment_moves_what_is_compared_and_reused():
-    torch.manual_seed(1)
-    aligned = training(align=True)(clip())
-    torch.manual_seed(1)
-    in_place = training(align=False)(clip())
-    assert float(aligned["changed"]) != float(in_place["changed"])
+def test_alignment_explains_motion_and_the_wrong_way_does_not():
+    batch = clip()
+    coarse = torch.rand(2, 3, 6, 8, generator=torch.Generator().manual_seed(0)) * 255
+    smooth = torch.nn.functional.interpolate(coarse, size=SIZE, mode="bilinear")
+    batch["images"][:, 0] = smooth.permute(0, 2, 3, 1).to(torch.uint8)
+    batch["images"][:, 1] = batch["images"][:, 0].roll(8, 2)  # eight pixels to the right
+    changed = {}
+    for way in (-1, 0, 1):
+        batch["fields"] = torch.zeros_like(batch["fields"])
+        batch["fields"][..., 0] = way * 8 / SIZE[1]
+        changed[way] = float(training(align=True)(batch)["changed"])
+    assert changed[-1] < 0.5 * min(changed[0], changed[1])
 
 
 def test_the_loss_is_the_sum_of_its_weighted_parts():
     settings = {"divergence": 0.1, "reconstruction": 0.5, "steer": 2.0, "distill": 0.25}
-    losses = training(**settings)(clip())
+    losses = {name: value.detach() for name, value in training(**settings)(clip()).items()}
     weights = {"segmentation": 1, "distillation": 0.25, "reconstruction": 0.5, "steering": 2, "divergence": 0.1}
     assert float(losses["loss"]) == pytest.approx(sum(w * float(losses[n]) for n, w in weights.items()), rel=1e-5)
 
@@ -88,18 +95,21 @@ def test_frames_without_labels_get_them_from_a_teacher_and_are_compared_by_it_al
     module = training()
     module.teacher = [lambda image: torch.eye(4)[2].view(1, 4, 1, 1).expand(len(image), 4, 6, 8)]
     labels = clip()["labels"]
-    labels[0, 0] = 255
+    labels[0, 0] = UNLABELLED
+    labels[0, 0, :2] = 255  # outside the frame
     told, compared = module._labelled(labels, [torch.zeros(2, 3, *SIZE)] * 2)
-    assert (told[0, 0] == 2).all()
+    assert (told[0, 0, 2:] == 2).all()
+    assert (told[0, 0, :2] == 255).all()
     assert torch.equal(told[0, 1], labels[0, 1])
     assert torch.equal(told[1], labels[1])
-    assert (compared[0] == 2).all()
+    assert (compared[0, 1] == 2).all()
+    assert torch.equal(compared[0, 0], told[0, 0])
     assert torch.equal(compared[1], labels[1])
 
 
 def test_without_a_teacher_the_base_labels_what_has_no_labels():
     batch = clip()
-    batch["labels"][:] = 255
+    batch["labels"][:] = UNLABELLED
     assert float(training()(batch)["segmentation"].detach()) > 0
 
 

@@ -81,7 +81,7 @@ def contact_sheet(dataset: Dataset) -> Image | None:
 def _read(dataset: Dataset, split: str, problems: list[str], progress: Progress) -> Found:
     found = Found()
     videos = dataset.videos(split)
-    task = progress.add_task(split, total=sum(max(1, len(video.labelled)) for video in videos), told="")
+    task = progress.add_task(split, total=None, told="")
     for video in videos:
         try:
             found.num_frames += len(video)
@@ -89,11 +89,15 @@ def _read(dataset: Dataset, split: str, problems: list[str], progress: Progress)
             found.rates[_rate(video)] += 1
             first = video.image(0)
             found.sizes[f"{first.shape[0]}x{first.shape[1]}"] += 1
+            labelled = video.labelled
         except DataError as error:
             problems.append(str(error))
-        for place in video.labelled:
+            continue
+        progress.update(task, total=(progress.tasks[task].total or 0) + len(labelled))
+        for place in labelled:
             progress.advance(task)
             try:
+                video.image(place)
                 truth = video.truth(place)
             except DataError as error:
                 problems.append(str(error))
@@ -101,7 +105,6 @@ def _read(dataset: Dataset, split: str, problems: list[str], progress: Progress)
             assert truth is not None
             found.num_labelled += 1
             found.pixels += np.bincount(truth.ravel(), minlength=256)
-    progress.update(task, completed=progress.tasks[task].total)
     return found
 
 

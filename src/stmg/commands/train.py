@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import cv2
 from rich.console import Console
 from rich.markup import escape
 
@@ -23,14 +22,13 @@ def train_recipe(path: Path, overrides: list[str], out: Path | None, machines: M
     """Train, or go on with, the run that a recipe describes; the exit code."""
     recipe = read_recipe(path, overrides)
     folder = out or Path("runs") / path.stem
-    cv2.setNumThreads(1)  # the network has the cores
     console.print(f"{escape(path.stem)}: {recipe.steps} steps of {recipe.batch} clips into {escape(str(folder))}")
     teller = Teller()
     try:
         train(recipe, folder, STAGES[recipe.stage], machines, teller)
     except KeyboardInterrupt:
         teller.close()
-        console.print(f"stopped; the same command goes on from the last saved step in {escape(str(folder))}")
+        console.print(f"stopped after step {teller.step}, saved; the same command goes on from there")
         return INTERRUPTED
     finally:
         teller.close()
@@ -48,7 +46,7 @@ class Teller:
         self.progress: Any = None
         self.figures: dict[str, float] | None = None
         self.started = self.told = 0.0
-        self.first = 0
+        self.first = self.step = 0
 
     def __call__(self, told: Told) -> None:
         if self.progress is None:
@@ -56,6 +54,7 @@ class Teller:
             self.progress.start()
             self.task = self.progress.add_task("training", total=told.steps, completed=told.step, told="")
             self.started, self.first = time.monotonic(), told.step
+        self.step = told.step
         console = self.progress.console
         if told.figures is not None and told.figures != self.figures:
             self.figures = told.figures

@@ -12,6 +12,7 @@ from stmg.data.files import FrameFiles, LabelCode
 from stmg.data.scenes import CLASS_NAMES, PALETTE
 from stmg.overlay import IGNORE
 
+ORIGINAL_FOLDERS = ("*StillsRaw*", "Label*")
 SPLITS = ("train", "val", "test")
 RECORDED_RATE = 30.0  # frame numbers count the camera's frames
 LARGEST_STEP = 60  # camera frames between neighbours of one video: stills are a second apart, some a little more
@@ -32,6 +33,11 @@ ORIGINAL_COLOURS = {
 }
 
 
+def is_camvid(root: Path) -> bool:
+    segnet = (root / "train").is_dir() and (root / "trainannot").is_dir()
+    return segnet or all(_one(root, pattern) is not None for pattern in ORIGINAL_FOLDERS)
+
+
 def open_camvid(root: str | Path) -> Dataset:
     """CamVid at `root`: `train/` and `trainannot/` and so on, or `701_StillsRaw_full/` and `LabeledApproved_full/`."""
     root = Path(root)
@@ -41,7 +47,7 @@ def open_camvid(root: str | Path) -> Dataset:
         # SegNet's own files number what has no class 11.
         code = LabelCode(len(CLASS_NAMES), recode={11: IGNORE})
         return Dataset("CamVid", CLASS_NAMES, PALETTE, {split: _videos(found, code) for split, found in pairs.items()})
-    images, labels = (_one(root, pattern) for pattern in ("*StillsRaw*", "Label*"))
+    images, labels = (_one(root, pattern) for pattern in ORIGINAL_FOLDERS)
     if images is None or labels is None:
         raise DataError(
             f"{root} is not CamVid: it has neither train/ and trainannot/ "

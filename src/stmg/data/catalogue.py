@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stmg.data.camvid import open_camvid
+from stmg.data.camvid import is_camvid, open_camvid
 from stmg.data.cityscapes import is_cityscapes, open_cityscapes
 from stmg.data.dataset import DataError, Dataset
 from stmg.data.folder import DESCRIPTION, is_video, open_folder, open_videos
@@ -22,6 +22,8 @@ def open_dataset(path: str | Path) -> Dataset:
         raise DataError(f"{root} does not exist")
     if (root / DESCRIPTION).is_file() or root.name == DESCRIPTION:
         return open_folder(root)
-    if is_video(root) or (root.is_dir() and any(is_video(entry) for entry in root.iterdir())):
+    if is_cityscapes(root):
+        return open_cityscapes(root)
+    if is_video(root) or (not is_camvid(root) and root.is_dir() and any(is_video(entry) for entry in root.iterdir())):
         return open_videos(root)
-    return open_cityscapes(root) if is_cityscapes(root) else open_camvid(root)
+    return open_camvid(root)

@@ -13,6 +13,7 @@ from stmg.data.files import FrameFiles, LabelCode
 from stmg.overlay import IGNORE
 
 RATE = 17.0  # frames a second of the snippets
+AFTER_LABEL = 10  # frames of a snippet that follow its labelled one
 SEQUENCES, STILLS, TRUTH = "leftImg8bit_sequence", "leftImg8bit", "gtFine"
 
 # Name, number in the label files, colour.
@@ -44,51 +45,62 @@ def is_cityscapes(root: Path) -> bool:
 
 
 def open_cityscapes(root: str | Path) -> Dataset:
-    """Cityscapes at `root`; each snippet is a video. Without snippets, the labelled stills are."""
+    """Cityscapes at `root`; each snippet is a video. In splits without snippets, each labelled still is."""
     root = Path(root)
-    images = root / (SEQUENCES if (root / SEQUENCES).is_dir() else STILLS)
-    if not images.is_dir():
+    if not is_cityscapes(root):
         raise DataError(f"{root} is not Cityscapes: it has neither {SEQUENCES}/ nor {STILLS}/")
     recode = dict.fromkeys(range(256), IGNORE) | {value: number for number, (_, value, _) in enumerate(CLASSES)}
     code = LabelCode(len(CLASSES), recode=recode)
-    splits = {
-        split: _videos(images / split, root / TRUTH / split, code)
-        for split in ("train", "val", "test")
-        if (images / split).is_dir()
-    }
+    splits = {}
+    for split in ("train", "val", "test"):
+        images = next((root / kind / split for kind in (SEQUENCES, STILLS) if (root / kind / split).is_dir()), None)
+        if images is not None:
+            splits[split] = _videos(images, root / TRUTH / split, code)
     if not splits:
-        raise DataError(f"{images} has no train/, val/ or test/")
+        raise DataError(f"{root} has no train/, val/ or test/ in {SEQUENCES}/ or {STILLS}/")
     palette = np.array([colour for _, _, colour in CLASSES], np.uint8)
     return Dataset("Cityscapes", tuple(name for name, _, _ in CLASSES), palette, splits)
 
 
 def _videos(images: Path, truth: Path, code: LabelCode) -> tuple[Video, ...]:
-    snippets: dict[tuple[str, str, int], list[tuple[int, Path]]] = defaultdict(list)
+    recordings: dict[tuple[str, str], list[tuple[int, Path]]] = defaultdict(list)
     for path in images.glob("*/*_leftImg8bit.png"):
         match = re.fullmatch(r"(.+)_(\d{6})_(\d{6})_leftImg8bit", path.stem)
         if match is None:
             raise DataError(f"{path} is not a Cityscapes frame: names look like aachen_000000_000019_leftImg8bit.png")
-        city, sequence, number = match[1], match[2], int(match[3])
-        snippets[city, sequence, _snippet(sequence, number)].append((number, path))
-    if not snippets:
+        recordings[match[1], match[2]].append((int(match[3]), path))
+    if not recordings:
         raise DataError(f"{images} holds no frames")
-    videos = [_video(sorted(found), truth, code) for _, found in sorted(snippets.items())]
-    if not any(video.labelled for video in videos) and truth.is_dir():
+    videos = [
+        _video(snippet, truth, code)
+        for _, found in sorted(recordings.items())
+        for snippet in _snippets(sorted(found), truth)
+    ]
+    if truth.is_dir() and not any(video.labelled for video in videos):
         raise DataError(f"no frame in {images} has labels in {truth}")
     return tuple(videos)
 
 
-def _snippet(sequence: str, number: int) -> int:
-    """Snippets of one recording follow each other in some cities: every 30 frames are one."""
-    return 0 if sequence != "000000" else number // 30
+def _snippets(found: list[tuple[int, Path]], truth: Path) -> list[list[Path]]:
+    """A recording's frames cut where numbers jump, and, as snippets may follow each other, a snippet's end after
+    each labelled frame."""
+    snippets: list[list[Path]] = []
+    last, ends = None, None
+    for number, path in found:
+        if last is None or number != last + 1 or (ends is not None and number > ends):
+            snippets.append([])
+            ends = None
+        snippets[-1].append(path)
+        if _label_of(path, truth) is not None:
+            ends = number + AFTER_LABEL
+        last = number
+    return snippets
 
 
-def _video(found: list[tuple[int, Path]], truth: Path, code: LabelCode) -> FrameFiles:
-    frames = tuple(path for _, path in found)
+def _video(frames: list[Path], truth: Path, code: LabelCode) -> FrameFiles:
     labels = tuple(_label_of(path, truth) for path in frames)
-    return FrameFiles(
-        frames[0].stem.removesuffix("_leftImg8bit"), frames, labels, code, RATE if len(frames) > 1 else None
-    )
+    rate = RATE if len(frames) > 1 else None
+    return FrameFiles(frames[0].stem.removesuffix("_leftImg8bit"), tuple(frames), labels, code, rate)
 
 
 def _label_of(path: Path, truth: Path) -> Path | None:

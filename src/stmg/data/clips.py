@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,9 @@ from stmg.data.dataset import DataError, Dataset, Video
 from stmg.data.stills import clip_from_still
 from stmg.frames import Frame, Image
 from stmg.motion import DisMotion, view_of
-from stmg.overlay import IGNORE
 from stmg.state import Labels
 
+UNLABELLED = 254  # pixels of frames that nobody labelled; outside the frame it is 255 there too
 SLOWEST = 5.0  # frames a second below which neighbours are no adjacent frames, and clips are made from stills
 
 
@@ -27,7 +27,7 @@ class Clip(NamedTuple):
     images: NDArray[np.uint8]
     """(T, H, W, 3) RGB."""
     labels: NDArray[np.uint8]
-    """(T, H, W) class ids, 255 where unknown."""
+    """(T, H, W) class ids, 255 where there is none, `UNLABELLED` all over frames without labels."""
     fields: NDArray[np.float32]
     """(T - 1, h, w, 2): motion fields from each frame to the one before; see `stmg.motion`."""
 
@@ -49,37 +49,42 @@ class Clips:
         self.data, self.augment, self.motion, self.seed = data, augment, motion, seed
         self.aligned = aligned and data.length > 1
         self.stored = tuple(round(side * data.stored) for side in data.size)
-        known = [*dataset.labelled(split)]
-        unknown = [(video, place) for video in unlabelled for place in range(_reach(video, data), len(video))]
-        if data.length == 1 and unknown:
+        self.videos = [*dataset.videos(split), *unlabelled]
+        labelled = range(len(self.videos) - len(unlabelled))
+        self.known = [(number, place) for number in labelled for place in self.videos[number].labelled]
+        others = range(len(labelled), len(self.videos))
+        self.unknown = [(number, at) for number in others for at in _ends(self.videos[number], data)]
+        if data.length == 1 and self.unknown:
             raise DataError(
                 "videos without labels are for the second stage: a single frame without labels teaches nothing"
             )
-        self.places = known + unknown
-        if not self.places:
+        if not self.known and not self.unknown:
             raise DataError(f"split {split!r} of {dataset.name} has no labelled frame to train on")
-        missing = [name for name in data.movable if name not in dataset.class_names]
-        self.movable = tuple(dataset.class_names.index(name) for name in data.movable if name not in missing)
+        named = {name.lower(): number for number, name in enumerate(dataset.class_names)}
+        self.movable = tuple(named[name.lower()] for name in data.movable if name.lower() in named)
         self._kept: dict[tuple[int, int], tuple[Image, Labels]] = {}
         self._most_kept = int(data.memory * 1e9 / (4 * self.stored[0] * self.stored[1]))
-        self._flow = DisMotion()
+        self._flow: DisMotion | None = None
 
     def __len__(self) -> int:
-        """Clips in an epoch."""
-        return len(self.places)
+        """Clips in an epoch: every labelled frame, and as many without labels."""
+        return len(self.known) + min(len(self.unknown), len(self.known) or len(self.unknown))
 
     def __getitem__(self, number: int) -> Clip:
-        epoch, turn = divmod(number, len(self.places))
-        order = np.random.default_rng((self.seed, epoch)).permutation(len(self.places))
+        epoch, turn = divmod(number, len(self))
+        order = np.random.default_rng((self.seed, epoch))
+        some = order.permutation(len(self.unknown))[: len(self) - len(self.known)]
+        places = [*self.known, *[self.unknown[place] for place in some]]
+        chosen, place = places[order.permutation(len(places))[turn]]
+        video = self.videos[chosen]
         draw = np.random.default_rng((self.seed, epoch, turn))
-        video, place = self.places[order[turn]]
         look = draw_look(self.augment, self._stored, 1 / self.data.stored, draw)
         length = self.data.length
         if length > 1 and not is_moving(video):
-            image, labels = self._frame(video, place)
+            image, labels = self._frame(chosen, place)
             frames, truths = clip_from_still(image, labels, length, self.motion, self.movable, look, draw)
         else:
-            frames, truths = self._recorded(video, place, look, draw)
+            frames, truths = self._recorded(chosen, place, look, draw)
         deviation = 255 * draw.uniform(0, self.augment.noise)
         frames = np.stack([noisy(frame, deviation, draw) for frame in frames])
         return Clip(frames, truths, self._fields(frames))
@@ -87,36 +92,39 @@ class Clips:
     def shares(self, num_classes: int) -> NDArray[np.float64]:
         """The share of the labelled pixels that each class has, over a sample of the frames."""
         counts = np.zeros(256, np.int64)
-        chosen = range(0, len(self.places), max(1, len(self.places) // 200))
-        for video, place in (self.places[number] for number in chosen):
-            _, labels = self._frame(video, place)
+        for chosen, place in self.known[:: max(1, len(self.known) // 200)]:
+            _, labels = self._frame(chosen, place)
             counts += np.bincount(labels[::3, ::3].ravel(), minlength=256)
         shares: NDArray[np.float64] = counts[:num_classes] / max(1, counts[:num_classes].sum())
         return shares
 
     def _recorded(
-        self, video: Video, place: int, look: Look, draw: np.random.Generator
+        self, chosen: int, place: int, look: Look, draw: np.random.Generator
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Frames of a real video that end at a place; fewer apart near its start."""
         length = self.data.length
         step = self.data.stride * int(draw.integers(1, self.motion.gap + 1)) if length > 1 else 1
         places = [max(0, place - step * back) for back in reversed(range(length))]
-        pairs = [self._frame(video, at) for at in places]
+        pairs = [self._frame(chosen, at) for at in places]
         return np.stack([look.image(image) for image, _ in pairs]), np.stack(
             [look.labels(labels) for _, labels in pairs]
         )
 
-    def _frame(self, video: Video, place: int) -> tuple[Image, Labels]:
-        """A frame and its labels in the stored size."""
-        key = (id(video), place)
+    def _frame(self, chosen: int, place: int) -> tuple[Image, Labels]:
+        """A frame of a video and its labels in the stored size."""
+        key, video = (chosen, place), self.videos[chosen]
         if key in self._kept:
             return self._kept[key]
         image, truth = video.image(place, self._stored), video.truth(place, self._stored)
         if truth is None:
-            truth = np.full(self._stored, IGNORE, np.uint8)
+            truth = np.full(self._stored, UNLABELLED, np.uint8)
         if len(self._kept) < self._most_kept:
             self._kept[key] = image, truth
         return image, truth
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For a loader's process: what is kept here is not sent along."""
+        return {**self.__dict__, "_kept": {}, "_flow": None}
 
     @property
     def _stored(self) -> tuple[int, int]:
@@ -125,6 +133,7 @@ class Clips:
     def _fields(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
         if not self.aligned:
             return np.zeros((max(0, len(frames) - 1), 1, 1, 2), np.float32)
+        self._flow = self._flow or DisMotion()
         views = [view_of(Frame(frame)) for frame in frames]
         fields = [self._flow.between(a, b).field for a, b in pairwise(views)]
         return np.stack([field for field in fields if field is not None])
@@ -143,5 +152,6 @@ def numbers(step: int, last: int, batch: int, rank: int = 0, ranks: int = 1) -> 
         yield list(range(first, first + own))
 
 
-def _reach(video: Video, data: Data) -> int:
-    return min(len(video) - 1, (data.length - 1) * data.stride)
+def _ends(video: Video, data: Data) -> range:
+    """Places in a video at which a clip may end."""
+    return range(min(len(video) - 1, (data.length - 1) * data.stride), len(video))

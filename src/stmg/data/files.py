@@ -92,7 +92,7 @@ class FrameFiles:
 
 def read_image(path: Path, size: tuple[int, int] | None = None) -> Image:
     """An image file as RGB (H, W, 3)."""
-    image = cv2.imread(str(path), cv2.IMREAD_COLOR)
+    image = cv2.imread(str(path), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)  # labels know none either
     if image is None:
         raise DataError(f"{path} cannot be read as an image" if path.exists() else f"{path} does not exist")
     if size is not None and image.shape[:2] != size:
@@ -106,7 +106,7 @@ def image_size(path: Path) -> tuple[int, int]:
     try:
         with PillowImage.open(path) as image:
             return image.height, image.width
-    except (OSError, UnidentifiedImageError):
+    except (OSError, SyntaxError, UnidentifiedImageError):
         raise DataError(f"{path} cannot be read as an image" if path.exists() else f"{path} does not exist") from None
 
 
@@ -116,7 +116,7 @@ def read_labels(path: Path) -> NDArray[np.uint8]:
         with PillowImage.open(path) as image:
             # A palette image holds class numbers; OpenCV would give back their colours.
             values = np.asarray(image)
-    except (OSError, UnidentifiedImageError):
+    except (OSError, SyntaxError, UnidentifiedImageError):
         raise DataError(f"{path} cannot be read as labels" if path.exists() else f"{path} does not exist") from None
     if values.dtype != np.uint8:
         raise DataError(f"{path} holds {values.dtype} values; label files are 8-bit PNGs of class numbers")
@@ -127,7 +127,7 @@ def resized_labels(labels: Labels, size: tuple[int, int]) -> Labels:
     """Labels in another size, each pixel that of the nearest."""
     if labels.shape == size:
         return labels
-    out: Labels = cv2.resize(labels, (size[1], size[0]), interpolation=cv2.INTER_NEAREST)
+    out: Labels = cv2.resize(labels, (size[1], size[0]), interpolation=cv2.INTER_NEAREST_EXACT)
     return out
 
 

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
 from stmg.config import built
 from stmg.data.dataset import DataError, Dataset, Video
-from stmg.data.files import FrameFiles, LabelCode, resized_labels
-from stmg.frames import Image
+from stmg.data.files import FrameFiles, LabelCode
+from stmg.data.video_file import VideoFile
 from stmg.overlay import IGNORE, default_palette
-from stmg.readers import IMAGE_ENDINGS, VideoError, natural_order
-from stmg.state import Labels
-from stmg.video import open_video
+from stmg.readers import IMAGE_ENDINGS, natural_order
 
 DESCRIPTION = "dataset.yaml"
 VIDEO_ENDINGS = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg")
@@ -57,69 +52,6 @@ class Description:
     name: str = ""
     ignore: int = IGNORE
     """The value of pixels without a class."""
-
-
-@dataclass(frozen=True)
-class VideoFile:
-    """A video file, some of whose frames have a label file."""
-
-    path: Path
-    labels: dict[int, Path] = field(default_factory=dict)
-    code: LabelCode = field(default_factory=lambda: LabelCode(255))
-
-    @property
-    def name(self) -> str:
-        return self.path.stem
-
-    @property
-    def labelled(self) -> Sequence[int]:
-        return sorted(self.labels)
-
-    @property
-    def rate(self) -> float | None:
-        return self._shape[1]
-
-    def __len__(self) -> int:
-        return self._shape[0]
-
-    def image(self, place: int, size: tuple[int, int] | None = None) -> Image:
-        capture = cv2.VideoCapture(str(self.path))
-        try:
-            capture.set(cv2.CAP_PROP_POS_FRAMES, place)
-            read, image = capture.read()
-        finally:
-            capture.release()
-        if not read:
-            raise DataError(f"frame {place} of {self.path} cannot be read")
-        if size is not None and image.shape[:2] != size:
-            image = cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA)
-        rgb: Image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
-        return rgb
-
-    def truth(self, place: int, size: tuple[int, int] | None = None) -> Labels | None:
-        if place not in self.labels:
-            return None
-        labels = self.code.read(self.labels[place])
-        _, _, own = self._shape
-        if labels.shape != own:
-            raise DataError(
-                f"{self.labels[place]} is {labels.shape[0]}x{labels.shape[1]}, {self.path} {own[0]}x{own[1]}"
-            )
-        return labels if size is None else resized_labels(labels, size)
-
-    @cached_property
-    def _shape(self) -> tuple[int, float | None, tuple[int, int]]:
-        """Frames, rate and size. A container's own count is often wrong, so frames are counted."""
-        try:
-            with open_video(self.path) as video:
-                first = next(iter(video), None)
-                count = sum(1 for _ in video) + 1
-                rate = video.fps
-        except VideoError as error:
-            raise DataError(str(error)) from None
-        if first is None:
-            raise DataError(f"{self.path} holds no frames")
-        return count, rate, first.size
 
 
 def is_video(path: Path) -> bool:
@@ -164,8 +96,10 @@ def _described(file: Path) -> Description:
     if not isinstance(content, dict) or "classes" not in content:
         raise DataError(f"{file} needs a list of classes")
     for key, kind in (("classes", "name"), ("train", "frames"), ("val", "frames"), ("test", "frames")):
-        # A bare word stands for an entry with nothing but that.
-        content[key] = [{kind: item} if isinstance(item, str) else item for item in content.get(key) or []]
+        # A bare word stands for an entry with nothing but that, and an entry for a list of one.
+        listed = content.get(key) or []
+        listed = listed if isinstance(listed, list) else [listed]
+        content[key] = [{kind: item} if isinstance(item, str) else item for item in listed]
     try:
         return built(Description, content)
     except (ValueError, TypeError) as error:

@@ -37,6 +37,8 @@ def pretrain(network: nn.Module, name: str, source: str) -> None:
         own = network.state_dict()
         state = named_like(read_state_dict(source), own)
         fitting = {key: value for key, value in state.items() if key in own and value.shape == own[key].shape}
+        if not any(key.endswith("weight") for key in fitting):
+            raise ValueError(f"nothing in {source} fits {name}: it is of another network")
         load_foreign(network, fitting, heads=tuple(name for name in own if name not in fitting))
     elif isinstance(network, LiteNet):
         lite.load_imagenet(network, name)

@@ -15,7 +15,26 @@ from stmg.training.losses import distillation, enlarged, segmentation
 Losses = dict[str, Tensor]
 
 
-class BaseTraining(nn.Module):
+class Accompanied(nn.Module):
+    """A module with networks beside it that go where it goes but are no part of what is trained or saved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beside: list[nn.Module] = []
+
+    def _apply(self, function: Any, recurse: bool = True) -> Accompanied:
+        for network in self.beside:
+            network._apply(function)
+        super()._apply(function, recurse)  # type: ignore[no-untyped-call]
+        return self
+
+    def bring(self, network: nn.Module) -> nn.Module:
+        """Take a network along, frozen."""
+        self.beside = [*self.beside, network.eval().requires_grad_(False)]
+        return network
+
+
+class BaseTraining(Accompanied):
     """A network and what is minimised when it is trained; called with a batch, it gives its losses."""
 
     def __init__(
@@ -27,8 +46,7 @@ class BaseTraining(nn.Module):
         self.normalise = Normalise()
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", class_weights, persistent=False)
-        # Not a part of what is trained or saved.
-        self.teacher = [teacher.eval().requires_grad_(False)] if teacher is not None else []
+        self.teacher = () if teacher is None else (self.bring(teacher),)
 
     def forward(self, batch: dict[str, Tensor]) -> Losses:
         """`images` (N, 1, H, W, 3) and `labels` (N, 1, H, W), uint8, to `loss` and its parts."""

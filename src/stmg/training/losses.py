@@ -6,6 +6,7 @@ averaged gradients are then those of one process on the joined batch.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -66,8 +67,9 @@ def distillation(logits: Tensor, teacher: Tensor, temperature: float = 1.0) -> W
 
 def reconstruction(mask: Tensor, distortion: Tensor, known: Tensor, smoothing: float = 1.0) -> Weighted:
     """Binary cross-entropy and dice of a spatial mask against the distortion map, all (N, 1, h, w); κ = `smoothing`."""
-    mask, known = mask.clamp(1e-6, 1 - 1e-6), known.to(mask.dtype)
-    entropy = F.binary_cross_entropy(mask, distortion, reduction="none") * known
+    # Written out, as autocast refuses the function for it.
+    mask, known = mask.float().clamp(1e-6, 1 - 1e-6), known.float()
+    entropy = -(distortion * mask.log() + (1 - distortion) * (1 - mask).log()) * known
     counted = known.sum((1, 2, 3)).clamp(min=1)
     shared = (mask * distortion * known).sum((1, 2, 3))
     sizes = ((mask**2 + distortion**2) * known).sum((1, 2, 3))
@@ -86,9 +88,23 @@ def class_weights_of(shares: Tensor, how: str) -> Tensor | None:
 
 
 def _hard(each: Tensor, known: Tensor, probability: float, share: float) -> Tensor:
-    bound = -torch.log(torch.as_tensor(probability, device=each.device))
-    losses = each[known]
-    if losses.numel():
-        place = max(1, round(share * losses.numel()))
-        bound = torch.minimum(bound, losses.kthvalue(losses.numel() - place + 1).values)
-    return (each >= bound).to(each.dtype)
+    """Which pixels are mined, image by image, so that it does not matter who shares a batch with whom."""
+    kept = torch.zeros_like(each)
+    for number, (losses, seen) in enumerate(zip(each, known, strict=True)):
+        found = losses[seen]
+        if found.numel():
+            place = max(1, round(share * found.numel()))
+            bound = found.kthvalue(found.numel() - place + 1).values.clamp(max=-math.log(probability))
+            kept[number] = (losses >= bound).to(each.dtype)
+    return kept
+
+
+def steered(value: Tensor, target: float) -> Tensor:
+    """The square of how far the mean of values (N, ...) over all processes is from a target."""
+    own = value.mean()
+    mean = own.detach().clone()
+    if dist.is_available() and dist.is_initialized():
+        dist.all_reduce(mean)
+        mean = mean / dist.get_world_size()
+    gap = mean - target
+    return gap**2 + 2 * gap * (own - own.detach())  # its gradient, averaged over processes, is that of the square

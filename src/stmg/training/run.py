@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import cv2
 import numpy as np
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
+from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 
 from stmg.acceleration.accelerate import AcceleratedNetwork
 from stmg.checkpoint import Card, save
-from stmg.config import Recipe, recipe_text
+from stmg.config import Recipe
 from stmg.data.catalogue import open_dataset
 from stmg.data.clips import Clip, Clips, numbers
-from stmg.data.dataset import Dataset
+from stmg.data.dataset import DataError, Dataset
 from stmg.frames import Image
+from stmg.training.resume import claim, load_state, save_state
 from stmg.training.schedule import optimiser_for, set_learning_rate
-
-STATE = "state.pt"
-FAILED_BATCH = "failed_batch.safetensors"
 
 
 class Stage(Protocol):
@@ -43,6 +46,9 @@ class Stage(Protocol):
 
     def finished(self, network: nn.Module) -> tuple[AcceleratedNetwork, Card]:
         """The network as it is shipped, and its card."""
+
+
+MakeStage = Callable[[Recipe, Dataset, Clips], Stage]
 
 
 @dataclass(frozen=True)
@@ -65,6 +71,8 @@ class Machines:
     devices: int = 1
     nodes: int = 1
     precision: str = "32-true"
+    threads: int | None = None
+    """Of each process."""
 
     def fabric(self) -> Any:
         try:
@@ -87,158 +95,161 @@ class Machines:
 def train(
     recipe: Recipe,
     folder: str | Path,
-    stage: Callable[[Recipe, Dataset, Clips], Stage],
+    stage: MakeStage,
     machines: Machines | None = None,
     report: Callable[[Told], None] | None = None,
 ) -> None:
-    """Train as a recipe says, into a folder; if the folder holds a part of the same run, go on from there."""
+    """Train as a recipe says, into a folder; if the folder holds a part of the same run, go on from there.
+
+    Ctrl-C ends the step at hand, saves, and raises KeyboardInterrupt.
+    """
     folder = Path(folder)
-    fabric = (machines or Machines()).fabric()
+    machines = machines or Machines()
+    fabric = machines.fabric()
     if recipe.batch % fabric.world_size:
         raise ValueError(f"a batch of {recipe.batch} cannot be shared by {fabric.world_size} processes")
-    check_same_run(recipe, folder)
-    fabric.launch(partial(_run, recipe=recipe, folder=folder, make=stage, report=report))
+    claim(recipe, folder)
+    job = _Run(recipe, folder, stage, report, machines.threads)
+    try:
+        fabric.launch(job)
+    except ProcessRaisedException as error:
+        raise _original(str(error)) from None
 
 
-def check_same_run(recipe: Recipe, folder: Path) -> None:
-    """A folder belongs to one recipe."""
-    written = folder / "recipe.yaml"
-    text = recipe_text(recipe)
-    if written.is_file() and (folder / STATE).is_file():
-        old = written.read_text().splitlines()
-        changed = [line.strip() for line in text.splitlines() if line not in old]
-        if changed:
-            raise ValueError(
-                f"{folder} holds a run of another recipe ({changed[0]}); choose another --out, or delete it"
-            )
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    written.write_text(text)
+class _Run:
+    """One process's part of a run."""
 
+    def __init__(
+        self,
+        recipe: Recipe,
+        folder: Path,
+        make: MakeStage,
+        report: Callable[[Told], None] | None,
+        threads: int | None,
+    ) -> None:
+        self.recipe, self.folder, self.make, self.report, self.threads = recipe, folder, make, report, threads
 
-def _run(
-    fabric: Any, recipe: Recipe, folder: Path, make: Callable[..., Stage], report: Callable[[Told], None] | None
-) -> None:
-    torch.manual_seed(recipe.seed)
-    dataset = open_dataset(recipe.data.path)
-    aligned = recipe.stage == "stmg" and recipe.stmg.align
-    extra = tuple(v for path in recipe.data.unlabelled for v in open_dataset(path).videos("all"))
-    clips = Clips(dataset, recipe.data.train, recipe.data, recipe.augment, recipe.motion, recipe.seed, aligned, extra)
-    stage = make(recipe, dataset, clips)
-    module: Any = stage.training.to(fabric.device)
-    module.to(memory_format=torch.channels_last)
-    if fabric.world_size > 1 and fabric.device.type == "cuda":
-        module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
-    average = AveragedModel(module.network, multi_avg_fn=_averaging(recipe.average), use_buffers=True)
-    optimiser = optimiser_for(module, recipe.optimiser)
-    progress: dict[str, Any] = {"step": 0, "best": -float("inf"), "figures": None, "minutes": 0.0}
-    state = {"module": module, "average": average, "optimiser": optimiser, "progress": progress}
-    _resume(folder, state, fabric.device)
-    if recipe.compile:
-        module.network.compile()
-    trained, optimiser = fabric.setup(module, optimiser)
-    batches = _batches(fabric, recipe, clips, progress["step"])
-    log = _log(folder, progress["step"]) if fabric.is_global_zero else None
-    began = time.monotonic() - 60 * progress["minutes"]
-    for step in range(progress["step"], recipe.steps):
-        batch = next(batches)
-        rate = set_learning_rate(optimiser, recipe.optimiser, step, recipe.steps)
-        losses = _step(fabric, recipe, trained, optimiser, batch, step, folder)
+    def __call__(self, fabric: Any) -> None:
+        recipe = self.recipe
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        cv2.setNumThreads(1)  # the network has the cores
+        torch.manual_seed(recipe.seed)
+        dataset = open_dataset(recipe.data.path)
+        clips = _clips(recipe, dataset, fabric.world_size)
+        self.stage = self.make(recipe, dataset, clips)
+        module: Any = self.stage.training.to(fabric.device)
+        module.to(memory_format=torch.channels_last)
+        if fabric.world_size > 1 and fabric.device.type == "cuda":
+            module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
+        average = None
         if recipe.average:
-            average.update_parameters(module.network)
-        progress["step"], progress["minutes"] = step + 1, (time.monotonic() - began) / 60
-        due = (step + 1) % recipe.evaluate_every == 0 or step + 1 == recipe.steps
-        if fabric.is_global_zero:
-            if log is not None:
-                for name, value in losses.items():
-                    log.add_scalar(f"train/{name}", value, step + 1)
-                log.add_scalar("train/learning rate", rate, step + 1)
-            if due:
-                network = average.module if recipe.average else module.network
-                _evaluate(stage, network, fabric.device, folder, progress, log)
-            if due or (step + 1) % recipe.save_every == 0:
-                save_state(folder, state)
-            if report is not None:
-                report(Told(step + 1, recipe.steps, losses, rate, progress["figures"]))
-        if due:
-            fabric.barrier()
-    if log is not None:
-        log.close()
+            average = AveragedModel(module.network, multi_avg_fn=_averaging(recipe.average), use_buffers=True)
+        optimiser = optimiser_for(module, recipe.optimiser)
+        progress: dict[str, Any] = {"step": 0, "best": -float("inf"), "figures": None, "minutes": 0.0}
+        state = {"module": module, "optimiser": optimiser, "progress": progress, "precision": fabric.strategy.precision}
+        if average is not None:
+            state["average"] = average
+        load_state(self.folder, state, fabric.device)
+        if recipe.compile:
+            module.network.compile()
+        trained, optimiser = fabric.setup(module, optimiser)
+        batches = _batches(fabric, recipe, clips, progress["step"])
+        log = _log(self.folder, progress["step"]) if fabric.is_global_zero else None
+        began = time.monotonic() - 60 * progress["minutes"]
+        with _asked_to_stop() as asked:
+            for step in range(progress["step"], recipe.steps):
+                batch = _next(batches)
+                rate = set_learning_rate(optimiser, recipe.optimiser, step, recipe.steps)
+                losses = self._step(fabric, trained, optimiser, batch, step)
+                if average is not None:
+                    average.update_parameters(module.network)
+                progress["step"], progress["minutes"] = step + 1, (time.monotonic() - began) / 60
+                stop = _any(fabric, asked.is_set())
+                due = (step + 1) % recipe.evaluate_every == 0 or step + 1 == recipe.steps
+                if fabric.is_global_zero:
+                    _log_step(log, losses, rate, step + 1)
+                    if due:
+                        self._evaluate(module.network if average is None else average.module, fabric, progress, log)
+                    if due or stop or (step + 1) % recipe.save_every == 0:
+                        save_state(self.folder, state)
+                    if self.report is not None:
+                        self.report(Told(step + 1, recipe.steps, losses, rate, progress["figures"]))
+                if due:
+                    fabric.barrier()
+                if stop:
+                    raise KeyboardInterrupt
+        if log is not None:
+            log.close()
 
+    def _step(self, fabric: Any, module: Any, optimiser: Any, batch: dict[str, Tensor], step: int) -> dict[str, float]:
+        """One step; what is drawn in it follows from the seed, the step and the process alone."""
+        recipe = self.recipe
+        torch.manual_seed(hash((recipe.seed, step, fabric.global_rank)) % 2**63)
+        module.train()
+        if recipe.frozen_norm:
+            _freeze_norms(module)
+        optimiser.zero_grad()
+        losses: dict[str, Tensor] = module(batch)
+        self._check(fabric, batch, losses, losses["loss"], step)
+        fabric.backward(losses["loss"])
+        most = recipe.optimiser.clip_gradient or float("inf")
+        norm = fabric.clip_gradients(module, optimiser, max_norm=most, error_if_nonfinite=False)
+        if fabric.strategy.precision.precision != "16-mixed":  # which skips such steps by itself, and tries a new scale
+            self._check(fabric, batch, losses, norm, step)
+        optimiser.step()
+        return {name: float(value.detach()) for name, value in losses.items()}
 
-def _step(
-    fabric: Any, recipe: Recipe, module: Any, optimiser: Any, batch: dict[str, Tensor], step: int, folder: Path
-) -> dict[str, float]:
-    """One step; what is drawn in it follows from the seed, the step and the process alone."""
-    torch.manual_seed(hash((recipe.seed, step, fabric.global_rank)) % 2**63)
-    module.train()
-    if recipe.frozen_norm:
-        _freeze_norms(module)
-    optimiser.zero_grad()
-    losses: dict[str, Tensor] = module(batch)
-    right = torch.isfinite(losses["loss"].detach()).float()
-    if fabric.world_size > 1:
-        right = fabric.all_reduce(right, reduce_op="mean")
-    if float(right) < 1:
-        if fabric.is_global_zero:
-            _keep(batch, folder / FAILED_BATCH)
-        parts = ", ".join(f"{name} {float(value.detach()):.3g}" for name, value in losses.items())
+    def _check(
+        self, fabric: Any, batch: dict[str, Tensor], losses: dict[str, Tensor], value: Tensor, step: int
+    ) -> None:
+        """Stop before a loss or gradient that is no number reaches the weights; its batch is kept."""
+        own = bool(torch.isfinite(value.detach()))
+        if not _any(fabric, not own):
+            return
+        path = self.folder / f"failed_batch_{fabric.global_rank}.safetensors"
+        if not own:
+            save_file({name: part.detach().cpu().contiguous() for name, part in batch.items()}, path)
+        parts = ", ".join(f"{name} {float(part.detach()):.3g}" for name, part in losses.items())
         raise FloatingPointError(
-            f"the loss is not a number at step {step} ({parts}); its batch is in {folder / FAILED_BATCH}; "
+            f"the loss or its gradient is not a number at step {step} ({parts}); the batch is in {path}; "
             "a lower optimiser.learning_rate or optimiser.clip_gradient=1 may help"
         )
-    fabric.backward(losses["loss"])
-    if recipe.optimiser.clip_gradient:
-        fabric.clip_gradients(module, optimiser, max_norm=recipe.optimiser.clip_gradient)
-    optimiser.step()
-    return {name: float(value.detach()) for name, value in losses.items()}
 
-
-def _evaluate(
-    stage: Stage, network: nn.Module, device: torch.device, folder: Path, progress: dict[str, Any], log: Any
-) -> None:
-    network.eval()
-    step = progress["step"]
-    figures = stage.evaluate(network, device)
-    picture = stage.picture(network, device)
-    progress["figures"] = figures
-    if log is not None:
-        for name, value in figures.items():
-            log.add_scalar(f"val/{name}", value, step)
+    def _evaluate(self, network: nn.Module, fabric: Any, progress: dict[str, Any], log: Any) -> None:
+        network.eval()
+        step = progress["step"]
+        figures = self.stage.evaluate(network, fabric.device)
+        picture = self.stage.picture(network, fabric.device)
+        progress["figures"] = figures
+        if log is not None:
+            for name, value in figures.items():
+                log.add_scalar(f"val/{name}", value, step)
+            if picture is not None:
+                log.add_image("val/picture", picture, step, dataformats="HWC")
         if picture is not None:
-            log.add_image("val/picture", picture, step, dataformats="HWC")
-    if picture is not None:
-        _write_picture(folder / "pictures" / f"{step:06d}.jpg", picture)
-    shipped, card = stage.finished(network)
-    notes = {**card.notes, "step": step, "minutes": round(progress["minutes"], 1), "figures": figures}
-    for name, wanted in (("last", True), ("best", figures.get("score", 0.0) > progress["best"])):
-        if wanted:
-            save(folder / name, shipped, _with_notes(card, notes))
-    progress["best"] = max(progress["best"], figures.get("score", 0.0))
+            _write_picture(self.folder / "pictures" / f"{step:06d}.jpg", picture)
+        shipped, card = self.stage.finished(network)
+        notes = {**card.notes, "step": step, "minutes": round(progress["minutes"], 1), "figures": figures}
+        # Where nothing is scored, the best weights are the last.
+        score = figures.get("score", float(step))
+        for name, wanted in (("last", True), ("best", score > progress["best"])):
+            if wanted:
+                save(self.folder / name, shipped, replace(card, notes=notes))
+        progress["best"] = max(progress["best"], score)
 
 
-def save_state(folder: Path, state: dict[str, Any]) -> None:
-    """Everything to go on from; the older one stays until the new one is whole."""
-    content = {name: part.state_dict() if hasattr(part, "state_dict") else dict(part) for name, part in state.items()}
-    torch.save(content, folder / f"{STATE}.new")
-    os.replace(folder / f"{STATE}.new", folder / STATE)
+def collated(clips: list[Clip]) -> dict[str, Tensor]:
+    """Clips of one size as a batch: `images` (N, T, H, W, 3), `labels` (N, T, H, W), `fields` (N, T - 1, h, w, 2)."""
+    return {name: torch.from_numpy(np.stack([getattr(clip, name) for clip in clips])) for name in Clip._fields}
 
 
-def _resume(folder: Path, state: dict[str, Any], device: torch.device) -> None:
-    path = folder / STATE
-    if not path.is_file():
-        return
-    try:
-        content = torch.load(path, map_location=device, weights_only=True)
-    except Exception as error:
-        raise ValueError(
-            f"{path} cannot be read ({str(error).splitlines()[0]}); delete {folder} to start over"
-        ) from None
-    for name, part in state.items():
-        if hasattr(part, "load_state_dict"):
-            part.load_state_dict(content[name])
-        else:
-            part.update(content[name])
+def _clips(recipe: Recipe, dataset: Dataset, processes: int) -> Clips:
+    aligned = recipe.stage == "stmg" and recipe.stmg.align
+    unlabelled = tuple(video for path in recipe.data.unlabelled for video in open_dataset(path).videos("all"))
+    share = recipe.data.memory / (processes * max(1, recipe.data.workers))
+    data = replace(recipe.data, memory=share)
+    return Clips(dataset, data.train, data, recipe.augment, recipe.motion, recipe.seed, aligned, unlabelled)
 
 
 def _batches(fabric: Any, recipe: Recipe, clips: Clips, step: int) -> Iterator[dict[str, Tensor]]:
@@ -247,9 +258,48 @@ def _batches(fabric: Any, recipe: Recipe, clips: Clips, step: int) -> Iterator[d
     return iter(fabric.setup_dataloaders(loader, use_distributed_sampler=False))
 
 
-def collated(clips: list[Clip]) -> dict[str, Tensor]:
-    """Clips of one size as a batch: `images` (N, T, H, W, 3), `labels` (N, T, H, W), `fields` (N, T - 1, h, w, 2)."""
-    return {name: torch.from_numpy(np.stack([getattr(clip, name) for clip in clips])) for name in Clip._fields}
+def _next(batches: Iterator[dict[str, Tensor]]) -> dict[str, Tensor]:
+    try:
+        return next(batches)
+    except DataError as error:  # a loader's process adds its whole traceback to the message
+        raise DataError(str(error).strip().splitlines()[-1].partition("DataError: ")[2] or str(error)) from None
+
+
+def _any(fabric: Any, value: bool) -> bool:
+    """Whether it is so in any process."""
+    if fabric.world_size == 1:
+        return value
+    return float(fabric.all_reduce(torch.tensor(float(value), device=fabric.device), reduce_op="sum")) > 0
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[threading.Event]:
+    """Ctrl-C sets an event, so that the step at hand is ended first; a second Ctrl-C does not wait."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+
+    def heard(number: int, frame: Any) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = signal.signal(signal.SIGINT, heard)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _original(text: str) -> Exception:
+    """The error that a process ended with, from what is left of it: its traceback."""
+    last = text.strip().splitlines()[-1]
+    name, _, message = last.partition(": ")
+    ours = {"FloatingPointError": FloatingPointError, "ImportError": ImportError}
+    theirs = {"ValueError": ValueError, "DataError": ValueError, "TypeError": TypeError}
+    kind = (ours | theirs).get(name.rpartition(".")[2])
+    return RuntimeError(last) if kind is None else kind(message)
 
 
 def _averaging(decay: float) -> Any:
@@ -272,18 +322,6 @@ def _freeze_norms(module: nn.Module) -> None:
             part.eval()
 
 
-def _keep(batch: dict[str, Tensor], path: Path) -> None:
-    from safetensors.torch import save_file
-
-    save_file({name: value.detach().cpu().contiguous() for name, value in batch.items()}, path)
-
-
-def _with_notes(card: Card, notes: dict[str, Any]) -> Card:
-    from dataclasses import replace
-
-    return replace(card, notes=notes)
-
-
 def _log(folder: Path, step: int) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
@@ -292,8 +330,13 @@ def _log(folder: Path, step: int) -> Any:
     return SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
 
-def _write_picture(path: Path, picture: Image) -> None:
-    import cv2
+def _log_step(log: Any, losses: dict[str, float], rate: float, step: int) -> None:
+    if log is not None:
+        for name, value in losses.items():
+            log.add_scalar(f"train/{name}", value, step)
+        log.add_scalar("train/learning rate", rate, step)
 
+
+def _write_picture(path: Path, picture: Image) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     cv2.imwrite(str(path), cv2.cvtColor(picture, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, 85])

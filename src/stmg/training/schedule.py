@@ -14,7 +14,7 @@ def optimiser_for(module: nn.Module, settings: Optimiser) -> optim.Optimizer:
     groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
-            groups.setdefault((".encoder." in f".{name}", parameter.dim() > 1), []).append(parameter)
+            groups.setdefault((name.startswith("network.encoder."), parameter.dim() > 1), []).append(parameter)
     if not groups:
         raise ValueError("there is nothing to train: every weight is frozen")
     entries = [
@@ -42,7 +42,7 @@ def share_at(settings: Optimiser, step: int, steps: int) -> float:
     """The learning rate of a step as a share of the largest."""
     passed = step / max(1, steps)
     if settings.schedule == "one-cycle":
-        rise = settings.warm_up or 0.3
+        rise = settings.warm_up
         if passed < rise:
             return 0.04 + 0.96 * (1 - math.cos(math.pi * passed / rise)) / 2
         return max(1e-4, (1 + math.cos(math.pi * (passed - rise) / (1 - rise))) / 2)

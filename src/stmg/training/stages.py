@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate, find_logits
 from stmg.checkpoint import Card, load_network
 from stmg.config import Recipe
-from stmg.data.clips import Clips
+from stmg.data.clips import Clips, is_moving
 from stmg.data.dataset import Dataset, Video
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.evaluation.stream import stream_figures, streamed
@@ -21,7 +22,7 @@ from stmg.masking import Masking
 from stmg.networks import build, pretrain
 from stmg.networks.foreign import load_foreign
 from stmg.overlay import draw_labels, draw_mask
-from stmg.runtimes.torch import TorchRuntime
+from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD, TorchRuntime
 from stmg.scheduler import FixedPeriod
 from stmg.segmenter import VideoSegmenter
 from stmg.state import FrameResult, Labels
@@ -91,6 +92,8 @@ class StmgStage:
             raise ValueError(
                 f"{recipe.stmg.base} knows {base.num_classes} classes and {dataset.name} has {dataset.num_classes}"
             )
+        if (self.card.mean, self.card.std) != (IMAGENET_MEAN, IMAGENET_STD):
+            raise ValueError(f"{recipe.stmg.base} sees images normalised in another way than ImageNet's")
         network = accelerate(
             base.plain(),
             torch.zeros(1, 3, *recipe.data.size),
@@ -110,9 +113,10 @@ class StmgStage:
         """As a stream, one key frame in four, the others partial."""
         assert isinstance(network, AcceleratedNetwork)
         data = self.recipe.data
-        if not data.val:
+        if not self._moving():
             return {}
-        figures = stream_figures(self._segmenter(network, device), self.dataset, data.val, data.size)
+        moving = replace(self.dataset, splits={data.val: self._moving()})
+        figures = stream_figures(self._segmenter(network, device), moving, data.val, data.size)
         return {
             **figures_of(figures.counts, self.dataset),
             "kept": figures.kept_share,
@@ -123,8 +127,7 @@ class StmgStage:
         """Frame, spatial mask, labels and truth of three partial frames."""
         assert isinstance(network, AcceleratedNetwork)
         data, shown = self.recipe.data, []
-        videos = self.dataset.videos(data.val)[:1] if data.val else ()
-        for result, truth in streamed(self._segmenter(network, device), videos, data.size, limit=6 * PERIOD):
+        for result, truth in streamed(self._segmenter(network, device), self._moving()[:1], data.size, 6 * PERIOD):
             if truth is not None and result.index % (2 * PERIOD) == PERIOD - 1 and result.changed is not None:
                 shown.append(_row(result, truth, self.dataset))
         return np.vstack(shown[:3]) if shown else None
@@ -140,6 +143,11 @@ class StmgStage:
         if not settings.align:
             how["scheduler"] = {"name": "paper"}
         return network, card_for(self.card.network, self.recipe, self.dataset, **how)
+
+    def _moving(self) -> tuple[Video, ...]:
+        """The videos to judge by: stills are no stream."""
+        videos = self.dataset.videos(self.recipe.data.val) if self.recipe.data.val else ()
+        return tuple(video for video in videos if is_moving(video))
 
     def _segmenter(self, network: AcceleratedNetwork, device: torch.device) -> VideoSegmenter:
         settings = self.recipe.stmg
@@ -178,6 +186,8 @@ def figures_of(counts: ConfusionMatrix, dataset: Dataset) -> dict[str, float]:
 
 
 def _class_weights(recipe: Recipe, dataset: Dataset, clips: Clips) -> Tensor | None:
+    if recipe.loss.class_weights == "none":
+        return None
     shares = torch.from_numpy(clips.shares(dataset.num_classes)).float()
     return class_weights_of(shares, recipe.loss.class_weights)
 
@@ -191,6 +201,8 @@ def _teacher(recipe: Recipe, dataset: Dataset) -> nn.Module | None:
             f"the teacher {recipe.loss.teacher} knows {card.num_classes} classes, "
             f"{dataset.name} has {dataset.num_classes}"
         )
+    if (card.mean, card.std) != (IMAGENET_MEAN, IMAGENET_STD):
+        raise ValueError(f"the teacher {recipe.loss.teacher} sees images normalised in another way")
     return network.plain()
 
 

@@ -12,14 +12,15 @@ from stmg.acceleration.accelerate import AcceleratedNetwork
 from stmg.acceleration.aggregation import aggregate
 from stmg.acceleration.mask_generator import SoftMasks
 from stmg.config import Loss, Stmg
+from stmg.data.clips import UNLABELLED
 from stmg.motion import move
 from stmg.overlay import IGNORE
-from stmg.training.base import Losses, Normalise
+from stmg.training.base import Accompanied, Losses, Normalise
 from stmg.training.distortion_map import distortion_map
-from stmg.training.losses import distillation, enlarged, reconstruction, segmentation
+from stmg.training.losses import distillation, enlarged, reconstruction, segmentation, steered
 
 
-class StmgTraining(nn.Module):
+class StmgTraining(Accompanied):
     """Key frame, then partial frames: each blends its features with those before it, as a stream does."""
 
     def __init__(
@@ -39,12 +40,10 @@ class StmgTraining(nn.Module):
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", class_weights, persistent=False)
         self.shared = network.second is None
-        # Neither is a part of what is trained or saved: the base as it was, and whoever labels frames without labels.
-        self.frozen = [copy.deepcopy(network)] if self.shared else [network]
-        self.teacher = [teacher] if teacher is not None else []
+        # The base as it was, and whoever labels frames without labels. In tuples: neither is a part of this module.
+        self.frozen = (self.bring(copy.deepcopy(network)) if self.shared else network,)
+        self.teacher = () if teacher is None else (self.bring(teacher),)
         network.network.requires_grad_(self.shared)
-        for fixed in (*(self.frozen if self.shared else ()), *self.teacher):
-            fixed.eval().requires_grad_(False)
 
     def train(self, mode: bool = True) -> StmgTraining:
         """The network for key frames stays as it is, its batch-norms too, unless its weights are shared."""
@@ -81,7 +80,7 @@ class StmgTraining(nn.Module):
                 "segmentation": self._segmentation(scores, labels[:, time]),
                 "distillation": self._distilled(scores, frames[time]),
                 "reconstruction": self._reconstruction(masks, compared[:, time - 1], compared[:, time], field),
-                "steering": (1 - masks.probability.mean() - self.settings.keep) ** 2,
+                "steering": steered(1 - masks.probability, self.settings.keep),
                 "kept": 1 - masks.probability.detach().mean(),
                 "changed": masks.changed.detach().mean(),
             }
@@ -133,12 +132,12 @@ class StmgTraining(nn.Module):
 
         Clips are compared in one hand: a teacher's errors against the truth would pass for change.
         """
-        bare = (labels == IGNORE).flatten(2).all(2)
+        bare = labels == UNLABELLED
         if not bool(bare.any()):
             return labels, labels
         with torch.no_grad():
             scores = [self.teacher[0](frame) if self.teacher else self.frozen[0].full(frame).logits for frame in frames]
             found = [enlarged(each, labels.shape[-2:]).max(1).indices.to(labels.dtype) for each in scores]
         told = torch.stack(found, 1)
-        some = bare.any(1, keepdim=True).expand_as(bare)
-        return torch.where(bare[..., None, None], told, labels), torch.where(some[..., None, None], told, labels)
+        some = bare.flatten(1).any(1)[:, None, None, None]
+        return torch.where(bare, told, labels), torch.where(some & (labels != IGNORE), told, labels)
