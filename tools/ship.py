@@ -9,6 +9,8 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
+import yaml
+
 from stmg.checkpoint import load_network, save
 
 WEIGHTS = Path(__file__).parents[1] / "src" / "stmg" / "weights"
@@ -20,14 +22,12 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--command", required=True, help="how it was trained")
     parser.add_argument("--limits", required=True, help="what it should not be used for")
-    parser.add_argument("--scheduler", help="name and settings, such as drift:key_above=0.2")
+    parser.add_argument("--scheduler", help="name and settings, such as {name: drift, key_above: 0.2}")
     arguments = parser.parse_args()
     network, card = load_network(arguments.checkpoint)
     notes = {**card.notes, "command": arguments.command, "limits": arguments.limits}
     if arguments.scheduler:
-        name, _, settings = arguments.scheduler.partition(":")
-        pairs = (item.split("=") for item in settings.split(",") if item)
-        card = replace(card, scheduler={"name": name, **{key: float(value) for key, value in pairs}})
+        card = replace(card, scheduler=yaml.safe_load(arguments.scheduler))
     save(WEIGHTS / arguments.name, network, replace(card, notes=notes), half=True)
     size = sum(path.stat().st_size for path in WEIGHTS.rglob("*.safetensors"))
     print(f"{WEIGHTS / arguments.name}; all shipped weights together {size / 1e6:.1f} MB")

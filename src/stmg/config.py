@@ -112,6 +112,8 @@ class Optimiser:
     learning_rate: float = 1e-3
     encoder: float = 1.0
     """Learning rate of a pretrained encoder, relative to the rest."""
+    masks: float = 1.0
+    """Learning rate of the mask generator, which starts from nothing, relative to the rest."""
     momentum: float = 0.9
     """Of SGD."""
     weight_decay: float = 1e-2
@@ -152,6 +154,8 @@ class Stmg:
     """Add the distortion bias to block pruning (dbb-DBB)."""
     distill: float = 1.0
     """Weight of the whole network's soft labels on the same frame."""
+    fresh: float = 0.5
+    """Weight of the same losses for partial frames that reuse nothing; the paper has none."""
     partial_scales: tuple[float, ...] = (1.0,)
     """Scales at which partial frames are computed: one is drawn for each step, the first is evaluated and saved."""
 

@@ -13,6 +13,14 @@ from stmg.acceleration.pruning import (
 )
 
 
+def test_the_threshold_follows_the_share_that_is_to_be_kept():
+    pruning = BlockPruning(4, 10, 0.5, 1.0)
+    probability = torch.linspace(0.3, 0.75, 10).repeat(3, 1)
+    for _ in range(400):
+        pruning.follow(probability, keep=0.3)
+    assert hard_keep(probability, pruning.threshold)[0].tolist() == [True] * 3 + [False] * 7
+
+
 def test_probability_is_the_value_computed_by_hand():
     norm = VariationalBatchNorm(2).eval()
     norm.normalise.running_mean[:] = torch.tensor([1.0, -1.0])

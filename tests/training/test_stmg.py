@@ -77,9 +77,10 @@ def test_alignment_explains_motion_and_the_wrong_way_does_not():
 
 
 def test_the_loss_is_the_sum_of_its_weighted_parts():
-    settings = {"divergence": 0.1, "reconstruction": 0.5, "steer": 2.0, "distill": 0.25}
+    settings = {"divergence": 0.1, "reconstruction": 0.5, "steer": 2.0, "distill": 0.25, "fresh": 0.125}
     losses = {name: value.detach() for name, value in training(**settings)(clip()).items()}
     weights = {"segmentation": 1, "distillation": 0.25, "reconstruction": 0.5, "steering": 2, "divergence": 0.1}
+    weights["fresh"] = 0.125
     assert float(losses["loss"]) == pytest.approx(sum(w * float(losses[n]) for n, w in weights.items()), rel=1e-5)
 
 

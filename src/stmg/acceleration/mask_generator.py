@@ -79,7 +79,11 @@ class MaskGenerator(nn.Module):
             return SoftMasks(empty, changed, empty)
         bias = distortion_bias(changed) if self.distortion_aware else None
         probability = self.pruning(before, now, bias, sampled)
-        keep = relaxed_keep(probability) if sampled else hard_keep(probability).to(probability.dtype)
+        keep = (
+            relaxed_keep(probability)
+            if sampled
+            else hard_keep(probability, self.pruning.threshold).to(probability.dtype)
+        )
         return SoftMasks(keep, changed, probability)
 
 

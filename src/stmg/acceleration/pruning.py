@@ -44,6 +44,8 @@ class BlockPruning(nn.Module):
         self.convolution = nn.Conv2d(2 * channels, channels, 1)
         self.project = nn.Linear(channels, num_blocks)
         self.probability = VariationalBatchNorm(num_blocks, prior_mean, prior_deviation)
+        self.threshold: Tensor
+        self.register_buffer("threshold", torch.tensor(0.5))  # of the probability at which a block is pruned
 
     def forward(self, before: Tensor, now: Tensor, bias: Tensor | None, sampled: bool) -> Tensor:
         """Probabilities (N, K) of being pruned; `bias` (N,) is η, the distortion bias, if it is to be added."""
@@ -53,6 +55,12 @@ class BlockPruning(nn.Module):
             g = g + bias[:, None]
         probability: Tensor = self.probability(g, sampled)
         return probability
+
+    @torch.no_grad()
+    def follow(self, probability: Tensor, keep: float, rate: float = 0.01) -> None:
+        """Move the threshold so that a share `keep` of the blocks lies below it, on average over what it is shown."""
+        kept = (probability < self.threshold).float().mean()
+        self.threshold.add_(rate * (keep - kept)).clamp_(TOLERANCE, 1)
 
 
 def distortion_bias(changed: Tensor) -> Tensor:
@@ -66,6 +74,6 @@ def relaxed_keep(probability: Tensor, temperature: float = 0.5) -> Tensor:
     return 1 - pruned
 
 
-def hard_keep(probability: Tensor, threshold: float = 0.5) -> Tensor:
+def hard_keep(probability: Tensor, threshold: float | Tensor = 0.5) -> Tensor:
     """Gates (N, K) of booleans for inference: keep what is pruned with less than the threshold's probability."""
     return probability < threshold

@@ -10,6 +10,7 @@ from typing import Any
 
 import av
 import cv2
+import numpy as np
 
 from stmg.data.dataset import DataError
 from stmg.data.files import LabelCode, resized_labels
@@ -68,8 +69,7 @@ class VideoFile:
                 container.seek(wanted, stream=stream)
                 for picture in container.decode(stream):
                     if picture.pts is not None and picture.pts >= wanted:
-                        image: Image = picture.to_ndarray(format="rgb24")
-                        return image
+                        return np.asarray(picture.to_ndarray(format="rgb24"), np.uint8)
         except (av.FFmpegError, OSError) as error:
             raise DataError(f"frame {place} of {self.path} cannot be read: {error}") from None
         raise DataError(f"frame {place} of {self.path} cannot be read: the video ends before it")

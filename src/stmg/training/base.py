@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD
 from stmg.training.losses import distillation, enlarged, segmentation
 
 Losses = dict[str, Tensor]
+Brought = TypeVar("Brought", bound=nn.Module)
 
 
 class Accompanied(nn.Module):
@@ -24,11 +25,11 @@ class Accompanied(nn.Module):
 
     def _apply(self, function: Any, recurse: bool = True) -> Accompanied:
         for network in self.beside:
-            network._apply(function)
+            network._apply(function)  # type: ignore[no-untyped-call]
         super()._apply(function, recurse)  # type: ignore[no-untyped-call]
         return self
 
-    def bring(self, network: nn.Module) -> nn.Module:
+    def bring(self, network: Brought) -> Brought:
         """Take a network along, frozen."""
         self.beside = [*self.beside, network.eval().requires_grad_(False)]
         return network

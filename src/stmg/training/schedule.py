@@ -11,19 +11,19 @@ from stmg.config import Optimiser
 
 def optimiser_for(module: nn.Module, settings: Optimiser) -> optim.Optimizer:
     """SGD or AdamW over what may be trained; what has one dimension (norms, biases) does not decay."""
-    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
-            groups.setdefault((name.startswith("network.encoder."), parameter.dim() > 1), []).append(parameter)
+            groups.setdefault((_rate(name, settings), parameter.dim() > 1), []).append(parameter)
     if not groups:
         raise ValueError("there is nothing to train: every weight is frozen")
     entries = [
         {
             "params": parameters,
-            "rate": settings.encoder if encoder else 1.0,
+            "rate": rate,
             "weight_decay": settings.weight_decay if decays else 0.0,
         }
-        for (encoder, decays), parameters in groups.items()
+        for (rate, decays), parameters in groups.items()
     ]
     if settings.name == "sgd":
         return optim.SGD(entries, settings.learning_rate, momentum=settings.momentum)
@@ -48,3 +48,10 @@ def share_at(settings: Optimiser, step: int, steps: int) -> float:
         return max(1e-4, (1 + math.cos(math.pi * (passed - rise) / (1 - rise))) / 2)
     rising = min(1.0, (step + 1) / max(1.0, settings.warm_up * steps))
     return rising * ((1 - passed) ** settings.power if settings.schedule == "poly" else 1.0)
+
+
+def _rate(name: str, settings: Optimiser) -> float:
+    """Learning rate of a parameter, relative to the rest."""
+    if name.startswith("network.encoder."):
+        return settings.encoder
+    return settings.masks if name.startswith("network.mask_generator.") else 1.0

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from stmg.acceleration.accelerate import AcceleratedNetwork
+from stmg.acceleration.accelerate import AcceleratedNetwork, Computed
 from stmg.acceleration.aggregation import aggregate
 from stmg.acceleration.mask_generator import SoftMasks
 from stmg.config import Loss, Stmg
@@ -64,21 +64,24 @@ class StmgTraining(Accompanied):
         if self.shared:
             full = enlarged(first.logits, size)
             sums["full"] = self._segmentation(full, labels[:, 0])
-            sums["full"] = sums["full"] + self.settings.distill * self._distilled(full, frames[0])
+            sums["full"] = sums["full"] + self.settings.distill * self._distilled(full, self._whole(frames[0], size))
         features, encoded = first.features, self.masks.encode(frames[0])
         for time in range(1, len(frames)):
             field = batch["fields"][:, time - 1] if self.settings.align else None
             now = self.masks.encode(frames[time])
             masks = self.masks.sample(move(encoded, field), now)
+            if self.masks.pruning is not None and self.training:
+                self.masks.pruning.follow(masks.probability, self.settings.keep)
             changed = self._spatial(masks)
-            image = self._scaled(frames[time])
             previous = [move(before, field) for before in features]
-            computed = self.network.partial(image, masks.keep, lambda current: aggregate(current, previous, changed))  # noqa: B023
-            features, encoded = computed.features, now
-            scores = enlarged(computed.logits, size)
+            whole = self._whole(frames[time], size)
+            blended, fresh = self._partial(frames[time], masks.keep, previous, changed)
+            features, encoded = blended.features, now
+            scores = enlarged(blended.logits, size)
             parts = {
                 "segmentation": self._segmentation(scores, labels[:, time]),
-                "distillation": self._distilled(scores, frames[time]),
+                "distillation": self._distilled(scores, whole),
+                "fresh": self._fresh(enlarged(fresh, size), labels[:, time], whole),
                 "reconstruction": self._reconstruction(masks, compared[:, time - 1], compared[:, time], field),
                 "steering": steered(1 - masks.probability, self.settings.keep),
                 "kept": 1 - masks.probability.detach().mean(),
@@ -91,12 +94,30 @@ class StmgTraining(Accompanied):
             "full": 1.0,
             "segmentation": 1.0,
             "distillation": self.settings.distill,
+            "fresh": self.settings.fresh,
             "reconstruction": self.settings.reconstruction,
             "steering": self.settings.steer,
             "divergence": self.settings.divergence,
         }
         total = sum((weights[name] * value for name, value in sums.items() if name in weights), torch.zeros(()))
         return {"loss": total, **sums}
+
+    def _partial(self, image: Tensor, keep: Tensor, previous: list[Tensor], changed: Tensor) -> tuple[Computed, Tensor]:
+        """A partial frame, and the logits it would have had if nothing were reused."""
+
+        def both(current: list[Tensor]) -> list[Tensor]:
+            # The head sees them as one batch: it need not be known here how to call it.
+            blended = aggregate(current, previous, changed)
+            alone = aggregate(current, previous, torch.ones_like(changed))
+            return [torch.cat(pair) for pair in zip(blended, alone, strict=True)]
+
+        computed = self.network.partial(self._scaled(image), keep, both)
+        logits, fresh = computed.logits.chunk(2)
+        return Computed([features.chunk(2)[0] for features in computed.features], logits), fresh
+
+    def _fresh(self, scores: Tensor, labels: Tensor, whole: Tensor | None) -> Tensor:
+        """Where little is taken from the current frame little is learned, so its own features are taught as well."""
+        return self._segmentation(scores, labels) + self.settings.distill * self._distilled(scores, whole)
 
     def _spatial(self, masks: SoftMasks) -> Tensor:
         constant = self.settings.constant_mask
@@ -112,13 +133,15 @@ class StmgTraining(Accompanied):
     def _segmentation(self, scores: Tensor, labels: Tensor) -> Tensor:
         return segmentation(scores, labels, self.class_weights, self.loss.hard_pixels, self.loss.hard_share).mean()
 
-    def _distilled(self, scores: Tensor, image: Tensor) -> Tensor:
-        """Against the whole base network on the same frame."""
+    def _whole(self, image: Tensor, size: tuple[int, ...]) -> Tensor | None:
+        """What the whole base network says of a frame, if anybody wants to know."""
         if not self.settings.distill:
-            return scores.new_zeros(())
+            return None
         with torch.no_grad():
-            whole = enlarged(self.frozen[0].full(image).logits, scores.shape[-2:])
-        return distillation(scores, whole, self.loss.temperature).mean()
+            return enlarged(self.frozen[0].full(image).logits, size)
+
+    def _distilled(self, scores: Tensor, whole: Tensor | None) -> Tensor:
+        return scores.new_zeros(()) if whole is None else distillation(scores, whole, self.loss.temperature).mean()
 
     def _reconstruction(self, masks: SoftMasks, before: Tensor, now: Tensor, field: Tensor | None) -> Tensor:
         if not self.settings.reconstruction or self.settings.constant_mask is not None:
