@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 from stmg.data.dataset import Dataset
 from stmg.evaluation.accuracy import ConfusionMatrix
@@ -14,6 +15,7 @@ from stmg.runtimes.torch import TorchRuntime
 from stmg.scheduler import Level
 
 
+@torch.no_grad()
 def carried_logits(
     runtime: TorchRuntime, dataset: Dataset, split: str, size: tuple[int, int], period: int
 ) -> StreamFigures:
