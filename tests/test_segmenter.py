@@ -237,13 +237,15 @@ def test_pruned_blocks_show_in_the_result_and_in_its_cost(trained_like):
     assert results[1].macs < results[0].macs
 
 
-def test_the_mask_generator_is_paid_for_on_every_frame(plain, trained_like):
+def test_the_mask_generator_is_paid_for_on_every_frame_where_frames_may_be_partial(plain, trained_like):
     frames = panning(2, SIZE)
-    scheduler = FixedPeriod(2, Level.CARRY)
-    without = [r.macs for r in VideoSegmenter(plain, scheduler=scheduler).stream(frames)]
-    with_it = [r.macs for r in VideoSegmenter(trained_like, scheduler=scheduler).stream(frames)]
+    carried, refreshed = FixedPeriod(2, Level.CARRY), DriftBudget(key_above=9, partial_above=9)
+    without = [r.macs for r in VideoSegmenter(plain, scheduler=refreshed).stream(frames)]
+    with_it = [r.macs for r in VideoSegmenter(trained_like, scheduler=refreshed).stream(frames)]
     assert without[1] == 0 < with_it[1]
     assert with_it[0] - without[0] == with_it[1]
+    idle = [r.macs for r in VideoSegmenter(trained_like, scheduler=carried).stream(frames)]
+    assert idle == without
 
 
 def test_folding_changes_no_label_that_is_not_a_tie(model, plain):
