@@ -132,7 +132,7 @@ def train(
     """Train a network as a recipe says. The same command goes on with a run that was stopped, however it was."""
     from stmg.commands.segment import use_threads
     from stmg.commands.train import train_recipe
-    from stmg.training.run import Machines
+    from stmg.training.processes import Machines
 
     use_threads(threads)
     where = Machines(device, devices, nodes, precision, threads)

@@ -11,7 +11,8 @@ from safetensors.torch import load_file
 
 from stmg.checkpoint import load
 from stmg.config import Augment, Data, Loss, Optimiser, Recipe, recipe_text
-from stmg.training.run import Machines, train
+from stmg.training.processes import Machines
+from stmg.training.run import train
 from stmg.training.stages import STAGES
 
 SIZE = (48, 64)

@@ -19,6 +19,7 @@ from stmg.checkpoint import load, shipped
 from stmg.commands.progress import progress_bar
 from stmg.data.scenes import CLASS_NAMES, PALETTE, Scene
 from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.evaluation.stream import StreamFigures
 from stmg.overlay import draw_labels, draw_mask
 from stmg.scheduler import Level
 from stmg.sinks import OverlayVideo, Records, Sinks
@@ -114,21 +115,19 @@ def _table(runs: dict[str, list[FrameResult]], truths: list[Labels]) -> Table:
     table = Table(*heads, title=f"a street never seen, {SIZE[0]}x{SIZE[1]}")
     base_fps = None
     for name, results in runs.items():
-        confusion = ConfusionMatrix(len(CLASS_NAMES))
+        figures = StreamFigures(ConfusionMatrix(len(CLASS_NAMES)))
         for result, truth in zip(results, truths, strict=True):
-            confusion.add(result.labels, truth)
+            figures.add(result, truth, whole_macs=0)
         # The first frame also warms the runtime up; it is left out of the speed of all.
-        fps = 1000 / fmean(result.latency_ms for result in results[1:])
+        fps = 1000 / fmean(figures.latencies[1:])
         base_fps = base_fps or fps
-        levels = [sum(result.level is level for result in results) / len(results) for level in Level]
-        kept = [result.kept_blocks / len(result.keep) for result in results if result.level is Level.PARTIAL]
         table.add_row(
             name,
-            f"{confusion.mean_iou():.1%}",
+            f"{figures.mean_iou:.1f}%",
             f"{fps:.1f}",
             f"{fps / base_fps:.2f}x",
-            *[f"{share:.0%}" for share in levels],
-            f"{fmean(kept):.0%}" if kept else "-",
-            f"{fmean(result.macs or 0 for result in results) / 1e9:.2f}",
+            *[f"{figures.share(level):.0f}%" for level in Level],
+            f"{figures.kept_share:.0f}%" if figures.kept else "-",
+            f"{figures.macs / figures.num_frames / 1e9:.2f}",
         )
     return table

@@ -11,7 +11,8 @@ from rich.markup import escape
 
 from stmg.commands.progress import progress_bar
 from stmg.config import read_recipe
-from stmg.training.run import Machines, Told, train
+from stmg.training.processes import Machines
+from stmg.training.run import Told, train
 from stmg.training.stages import STAGES
 
 INTERRUPTED = 130

@@ -48,7 +48,7 @@ class Clips:
     ) -> None:
         self.data, self.augment, self.motion, self.seed = data, augment, motion, seed
         self.aligned = aligned and data.length > 1
-        self.stored = tuple(round(side * data.stored) for side in data.size)
+        self.stored = round(data.size[0] * data.stored), round(data.size[1] * data.stored)
         self.videos = [*dataset.videos(split), *unlabelled]
         labelled = range(len(self.videos) - len(unlabelled))
         self.known = [(number, place) for number in labelled for place in self.videos[number].labelled]
@@ -78,7 +78,7 @@ class Clips:
         chosen, place = places[order.permutation(len(places))[turn]]
         video = self.videos[chosen]
         draw = np.random.default_rng((self.seed, epoch, turn))
-        look = draw_look(self.augment, self._stored, 1 / self.data.stored, draw)
+        look = draw_look(self.augment, self.stored, 1 / self.data.stored, draw)
         length = self.data.length
         if length > 1 and not is_moving(video):
             image, labels = self._frame(chosen, place)
@@ -115,9 +115,9 @@ class Clips:
         key, video = (chosen, place), self.videos[chosen]
         if key in self._kept:
             return self._kept[key]
-        image, truth = video.image(place, self._stored), video.truth(place, self._stored)
+        image, truth = video.image(place, self.stored), video.truth(place, self.stored)
         if truth is None:
-            truth = np.full(self._stored, UNLABELLED, np.uint8)
+            truth = np.full(self.stored, UNLABELLED, np.uint8)
         if len(self._kept) < self._most_kept:
             self._kept[key] = image, truth
         return image, truth
@@ -125,10 +125,6 @@ class Clips:
     def __getstate__(self) -> dict[str, Any]:
         """For a loader's process: what is kept here is not sent along."""
         return {**self.__dict__, "_kept": {}, "_flow": None}
-
-    @property
-    def _stored(self) -> tuple[int, int]:
-        return self.stored[0], self.stored[1]
 
     def _fields(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
         if not self.aligned:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from stmg.config import built
 from stmg.data.dataset import DataError, Dataset, Video
 from stmg.data.files import FrameFiles, LabelCode
 from stmg.data.video_file import VideoFile
 from stmg.overlay import IGNORE, default_palette
 from stmg.readers import IMAGE_ENDINGS, natural_order
+from stmg.settings import built
 
 DESCRIPTION = "dataset.yaml"
 VIDEO_ENDINGS = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg")

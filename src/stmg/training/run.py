@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import cv2
-import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.optim.swa_utils import AveragedModel
-from torch.utils.data import DataLoader
 
 from stmg.acceleration.accelerate import AcceleratedNetwork
 from stmg.checkpoint import Card, save
 from stmg.config import Recipe
 from stmg.data.catalogue import open_dataset
-from stmg.data.clips import Clip, Clips, numbers
-from stmg.data.dataset import DataError, Dataset
+from stmg.data.clips import Clips
+from stmg.data.dataset import Dataset
 from stmg.frames import Image
+from stmg.training.batches import batches_for, clips_for, next_batch
+from stmg.training.processes import Machines, any_process, asked_to_stop, original_error
 from stmg.training.resume import claim, load_state, save_state
 from stmg.training.schedule import optimiser_for, set_learning_rate
 
@@ -35,8 +31,9 @@ from stmg.training.schedule import optimiser_for, set_learning_rate
 class Stage(Protocol):
     """What is particular to a stage of training."""
 
-    training: nn.Module
-    """Called with a batch, it gives its losses; `training.network` is what is trained and saved."""
+    @property
+    def training(self) -> nn.Module:
+        """Called with a batch, it gives its losses; `training.network` is what is trained and saved."""
 
     def evaluate(self, network: nn.Module, device: torch.device) -> dict[str, float]:
         """Figures on the validation split; `score` is the one by which the best weights are kept."""
@@ -63,35 +60,6 @@ class Told:
     """Of the last evaluation."""
 
 
-@dataclass(frozen=True)
-class Machines:
-    """Where a run takes place."""
-
-    device: str = "auto"
-    devices: int = 1
-    nodes: int = 1
-    precision: str = "32-true"
-    threads: int | None = None
-    """Of each process."""
-
-    def fabric(self) -> Any:
-        try:
-            from lightning_fabric import Fabric
-        except ImportError:
-            raise ImportError('training needs: pip install "stmg[train]"') from None
-        many = self.devices * self.nodes > 1
-        # Processes are started here, unless torchrun, a cluster or a second machine has done so.
-        alone = self.nodes == 1 and "TORCHELASTIC_RUN_ID" not in os.environ
-        strategy = ("ddp_spawn" if alone else "ddp") if many else "auto"
-        return Fabric(
-            accelerator=self.device,
-            devices=self.devices,
-            num_nodes=self.nodes,
-            strategy=strategy,
-            precision=self.precision,  # type: ignore[arg-type]
-        )
-
-
 def train(
     recipe: Recipe,
     folder: str | Path,
@@ -113,7 +81,7 @@ def train(
     try:
         fabric.launch(job)
     except ProcessRaisedException as error:
-        raise _original(str(error)) from None
+        raise original_error(str(error)) from None
 
 
 class _Run:
@@ -136,7 +104,7 @@ class _Run:
         cv2.setNumThreads(1)  # the network has the cores
         torch.manual_seed(recipe.seed)
         dataset = open_dataset(recipe.data.path)
-        clips = _clips(recipe, dataset, fabric.world_size)
+        clips = clips_for(recipe, dataset, fabric.world_size)
         self.stage = self.make(recipe, dataset, clips)
         module: Any = self.stage.training.to(fabric.device)
         module.to(memory_format=torch.channels_last)
@@ -154,18 +122,18 @@ class _Run:
         if recipe.compile:
             module.network.compile()
         trained, optimiser = fabric.setup(module, optimiser)
-        batches = _batches(fabric, recipe, clips, progress["step"])
+        batches = batches_for(fabric, recipe, clips, progress["step"])
         log = _log(self.folder, progress["step"]) if fabric.is_global_zero else None
         began = time.monotonic() - 60 * progress["minutes"]
-        with _asked_to_stop() as asked:
+        with asked_to_stop() as asked:
             for step in range(progress["step"], recipe.steps):
-                batch = _next(batches)
+                batch = next_batch(batches)
                 rate = set_learning_rate(optimiser, recipe.optimiser, step, recipe.steps)
                 losses = self._step(fabric, trained, optimiser, batch, step)
                 if average is not None:
                     average.update_parameters(module.network)
                 progress["step"], progress["minutes"] = step + 1, (time.monotonic() - began) / 60
-                stop = _any(fabric, asked.is_set())
+                stop = any_process(fabric, asked.is_set())
                 due = (step + 1) % recipe.evaluate_every == 0 or step + 1 == recipe.steps
                 if fabric.is_global_zero:
                     _log_step(log, losses, rate, step + 1)
@@ -205,7 +173,7 @@ class _Run:
     ) -> None:
         """Stop before a loss or gradient that is no number reaches the weights; its batch is kept."""
         own = bool(torch.isfinite(value.detach()))
-        if not _any(fabric, not own):
+        if not any_process(fabric, not own):
             return
         path = self.folder / f"failed_batch_{fabric.global_rank}.safetensors"
         if not own:
@@ -237,69 +205,6 @@ class _Run:
             if wanted:
                 save(self.folder / name, shipped, replace(card, notes=notes))
         progress["best"] = max(progress["best"], score)
-
-
-def collated(clips: list[Clip]) -> dict[str, Tensor]:
-    """Clips of one size as a batch: `images` (N, T, H, W, 3), `labels` (N, T, H, W), `fields` (N, T - 1, h, w, 2)."""
-    return {name: torch.from_numpy(np.stack([getattr(clip, name) for clip in clips])) for name in Clip._fields}
-
-
-def _clips(recipe: Recipe, dataset: Dataset, processes: int) -> Clips:
-    aligned = recipe.stage == "stmg" and recipe.stmg.align
-    unlabelled = tuple(video for path in recipe.data.unlabelled for video in open_dataset(path).videos("all"))
-    share = recipe.data.memory / (processes * max(1, recipe.data.workers))
-    data = replace(recipe.data, memory=share)
-    return Clips(dataset, data.train, data, recipe.augment, recipe.motion, recipe.seed, aligned, unlabelled)
-
-
-def _batches(fabric: Any, recipe: Recipe, clips: Clips, step: int) -> Iterator[dict[str, Tensor]]:
-    sampler = list(numbers(step, recipe.steps, recipe.batch, fabric.global_rank, fabric.world_size))
-    loader = DataLoader(clips, batch_sampler=sampler, num_workers=recipe.data.workers, collate_fn=collated)  # type: ignore[arg-type,var-annotated]
-    return iter(fabric.setup_dataloaders(loader, use_distributed_sampler=False))
-
-
-def _next(batches: Iterator[dict[str, Tensor]]) -> dict[str, Tensor]:
-    try:
-        return next(batches)
-    except DataError as error:  # a loader's process adds its whole traceback to the message
-        raise DataError(str(error).strip().splitlines()[-1].partition("DataError: ")[2] or str(error)) from None
-
-
-def _any(fabric: Any, value: bool) -> bool:
-    """Whether it is so in any process."""
-    if fabric.world_size == 1:
-        return value
-    return float(fabric.all_reduce(torch.tensor(float(value), device=fabric.device), reduce_op="sum")) > 0
-
-
-@contextmanager
-def _asked_to_stop() -> Iterator[threading.Event]:
-    """Ctrl-C sets an event, so that the step at hand is ended first; a second Ctrl-C does not wait."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-
-    def heard(number: int, frame: Any) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = signal.signal(signal.SIGINT, heard)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _original(text: str) -> Exception:
-    """The error that a process ended with, from what is left of it: its traceback."""
-    last = text.strip().splitlines()[-1]
-    name, _, message = last.partition(": ")
-    ours = {"FloatingPointError": FloatingPointError, "ImportError": ImportError}
-    theirs = {"ValueError": ValueError, "DataError": ValueError, "TypeError": TypeError}
-    kind = (ours | theirs).get(name.rpartition(".")[2])
-    return RuntimeError(last) if kind is None else kind(message)
 
 
 def _averaging(decay: float) -> Any:

@@ -26,8 +26,8 @@ from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD, TorchRuntime
 from stmg.scheduler import FixedPeriod
 from stmg.segmenter import VideoSegmenter
 from stmg.state import FrameResult, Labels
-from stmg.training.base import BaseTraining, Normalise
-from stmg.training.losses import class_weights_of
+from stmg.training.base import BaseTraining
+from stmg.training.losses import class_weights_of, enlarged
 from stmg.training.run import Stage
 from stmg.training.stmg import StmgTraining
 
@@ -43,7 +43,7 @@ class BaseStage:
         if recipe.pretrained:
             pretrain(network, recipe.network, recipe.pretrained)
         weights = _class_weights(recipe, dataset, clips)
-        self.training: nn.Module = BaseTraining(network, recipe.loss, weights, _teacher(recipe, dataset))
+        self.training = BaseTraining(network, recipe.loss, weights, _teacher(recipe, dataset))
 
     @torch.inference_mode()
     def evaluate(self, network: nn.Module, device: torch.device) -> dict[str, float]:
@@ -73,9 +73,8 @@ class BaseStage:
         return accelerate(plain, example, timed=False), card_for(self.recipe.network, self.recipe, self.dataset)
 
     def _labels(self, network: nn.Module, image: Image, device: torch.device) -> Labels:
-        normalised = Normalise().to(device)(torch.from_numpy(image)[None].to(device))
-        logits = find_logits(network(normalised)).float()
-        full = nn.functional.interpolate(logits, size=image.shape[:2], mode="bilinear", align_corners=False)
+        normalised = self.training.normalise(torch.from_numpy(image)[None].to(device))
+        full = enlarged(find_logits(network(normalised)).float(), image.shape[:2])
         labels: Labels = full.max(1).indices[0].to(torch.uint8).cpu().numpy()
         return labels
 
@@ -107,7 +106,7 @@ class StmgStage:
         assert network.mask_generator is not None
         network.mask_generator.steer(1 - recipe.stmg.keep, recipe.stmg.distortion_aware)
         weights = _class_weights(recipe, dataset, clips)
-        self.training: nn.Module = StmgTraining(network, recipe.loss, recipe.stmg, weights, _teacher(recipe, dataset))
+        self.training = StmgTraining(network, recipe.loss, recipe.stmg, weights, _teacher(recipe, dataset))
 
     def evaluate(self, network: nn.Module, device: torch.device) -> dict[str, float]:
         """As a stream, one key frame in four, the others partial."""
