@@ -181,6 +181,27 @@ def test_partial_frames_at_a_smaller_scale_cost_less_and_keep_the_size(plain):
     assert results[1].macs < 0.4 * results[0].macs
 
 
+def test_a_key_frame_averages_its_scores_with_the_moved_ones_where_nothing_changed():
+    scores = iter([2.0, -1.0] * 2)  # of one class, above 0 where it is
+    still = texture(*SIZE)
+
+    def labels(fusion):
+        network = lambda image: np.full((1, 4, 6), next(scores), np.float32)  # noqa: E731
+        segmenter = VideoSegmenter(network, scheduler=FixedPeriod(1), fusion=fusion)
+        return [segmenter.step(still).labels.min() for _ in range(2)]
+
+    assert labels(0.5) == [1, 1]  # (2 - 1) / 2 is above 0
+    assert labels(0.0) == [1, 0]
+
+
+def test_nothing_is_fused_in_the_papers_mode_nor_where_every_frame_is_computed(plain):
+    assert VideoSegmenter(plain, motion="none").fusion == 0
+    assert VideoSegmenter(plain, scheduler="always-key").fusion == 0
+    assert VideoSegmenter(plain).another().fusion == 0.5
+    with pytest.raises(ValueError, match="fusion"):
+        VideoSegmenter(plain, fusion=1)
+
+
 def test_a_black_box_blends_at_a_smaller_scale():
     frames = panning(2, SIZE, seed=3)
     segmenter = VideoSegmenter(colours, scheduler="per-frame", partial_scale=0.5)

@@ -53,6 +53,8 @@ class Card:
     scheduler: dict[str, Any] = field(default_factory=lambda: {"name": "drift"})
     motion: str = "dis"
     partial_scale: float = 1.0
+    fusion: float = 0.5
+    """What the moved scores of the frame before count for in a key frame's."""
     notes: dict[str, Any] = field(default_factory=dict)
     """Data, command, time, figures: whatever whoever made it wants known."""
 
@@ -151,6 +153,7 @@ def load(
         "scheduler": scheduler_named(**card.scheduler),
         "motion": card.motion,
         "partial_scale": card.partial_scale,
+        "fusion": card.fusion,
         "palette": np.array(card.palette, np.uint8) if card.palette else None,
         "class_names": card.class_names,
         "masking": Masking() if card.constant_mask is None else Masking(spatial=card.constant_mask),

@@ -59,6 +59,9 @@ def segment(
         typer.Option(help="drift, paper, fixed, per-frame, always-key; with settings: fixed:period=3,between=carry."),
     ] = None,
     motion: Annotated[str | None, typer.Option(help="dis, codec or none.")] = None,
+    fusion: Annotated[
+        float | None, typer.Option(help="What the scores before, moved, count for in key frames: 0 (nothing) to 0.9.")
+    ] = None,
     device: Device = None,
     precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
     threads: Threads = None,
@@ -70,11 +73,8 @@ def segment(
     """Segment a video: an overlay video, a record of each frame and a timeline of what was computed."""
     from stmg.commands.segment import segment as run
 
-    settings: dict[str, Any] = {}
-    if scheduler is not None:
-        settings["scheduler"] = _scheduler(scheduler)
-    if motion is not None:
-        settings["motion"] = motion
+    asked = {"scheduler": _scheduler(scheduler), "motion": motion, "fusion": fusion}
+    settings = {name: value for name, value in asked.items() if value is not None}
     code = run(
         source,
         model,
@@ -214,7 +214,9 @@ def _number(text: str) -> int | float | str:
     return text
 
 
-def _scheduler(text: str) -> Any:
+def _scheduler(text: str | None) -> Any:
+    if text is None:
+        return None
     from stmg.scheduler import scheduler_named
 
     name, _, rest = text.partition(":")

@@ -145,6 +145,8 @@ class Stmg:
     """Weight that steers the mean share of kept blocks to `keep`; 0 leaves it to the prior alone, as in the paper."""
     divergence: float = 1e-3
     """Weight of the KL divergence from the prior."""
+    decided: float = 0.0
+    """Share of the steps whose gates are decided as on a stream, not drawn."""
     reconstruction: float = 1.0
     """Weight of the spatial mask's loss against the distortion map; 0 for none."""
     constant_mask: float | None = None
@@ -160,6 +162,7 @@ class Stmg:
 
     def __post_init__(self) -> None:
         _check(0 <= self.keep <= 1, "stmg.keep is a share", self.keep)
+        _check(0 <= self.decided <= 1, "stmg.decided is a share", self.decided)
         right = bool(self.partial_scales) and all(0 < scale <= 1 for scale in self.partial_scales)
         _check(right, "stmg.partial_scales are above 0 and at most 1", self.partial_scales)
 

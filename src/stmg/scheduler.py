@@ -45,14 +45,14 @@ class Scheduler(Protocol):
 
     name: ClassVar[str]
     reuses: ClassVar[bool]
-    """False if partial frames take nothing from the frame before."""
+    """False if frames take nothing from the frame before."""
 
     @property
     def refreshes(self) -> bool:
         """Whether there may be partial frames; if not, nobody needs a mask generator."""
 
     def foresee(self, memory: Memory) -> bool:
-        """Whether the next frame is a key frame whatever it shows, so that nobody need look at it first."""
+        """Whether the next frame is a key frame whatever it shows."""
 
     def decide(self, evidence: Evidence, memory: Memory) -> Level: ...
 
@@ -137,7 +137,7 @@ class AlwaysKey:
     """The base network on every frame."""
 
     name: ClassVar[str] = "always-key"
-    reuses: ClassVar[bool] = True
+    reuses: ClassVar[bool] = False
     refreshes: ClassVar[bool] = False
 
     def foresee(self, memory: Memory) -> bool:

@@ -16,6 +16,7 @@ from stmg.motion import (
     Field,
     Motion,
     MotionEstimator,
+    NoMotion,
     View,
     composed,
     estimator_named,
@@ -43,6 +44,7 @@ class VideoSegmenter:
     motion: how the previous state is moved onto the current frame: dis, codec, none, or an estimator.
     masking: ablations of the masks.
     partial_scale: the scale at which partial frames are computed.
+    fusion: what the moved scores of the frame before count for in a key frame's, where nothing changed; 0 for nothing.
     palette: (C, 3) RGB colours of the classes.
     """
 
@@ -54,12 +56,15 @@ class VideoSegmenter:
         motion: str | MotionEstimator = "dis",
         masking: Masking | None = None,
         partial_scale: float = 1.0,
+        fusion: float = 0.5,
         palette: Any = None,
         class_names: tuple[str, ...] = (),
         device: str | None = None,
     ) -> None:
         if not 0 < partial_scale <= 1:
             raise ValueError(f"partial_scale is above 0 and at most 1; got {partial_scale}")
+        if not 0 <= fusion < 1:
+            raise ValueError(f"fusion is at least 0 and below 1; got {fusion}")
         self.runtime: Runtime = runtime_for(network, device)
         self.scheduler = scheduler_named(scheduler) if isinstance(scheduler, str) else scheduler
         self.motion = estimator_named(motion) if isinstance(motion, str) else motion
@@ -67,6 +72,7 @@ class VideoSegmenter:
         if not self.scheduler.reuses:
             self.masking = Masking("fresh", self.masking.pruning, self.masking.seed)
         self.partial_scale = partial_scale
+        self.fusion = 0.0 if isinstance(self.motion, NoMotion) or not self.scheduler.reuses else fusion
         # Where no frame is ever partial, there is nothing to mask: motion alone tells what changed.
         self._masked = self.runtime.has_mask_generator and self.scheduler.refreshes
         self.palette = default_palette(255) if palette is None else np.asarray(palette, np.uint8)
@@ -101,6 +107,7 @@ class VideoSegmenter:
             motion=self.motion,
             masking=self.masking,
             partial_scale=self.partial_scale,
+            fusion=self.fusion,
             palette=self.palette,
             class_names=self.class_names,
         )
@@ -115,7 +122,7 @@ class VideoSegmenter:
         reason = _break(frame, state)
         if state is None or reason:
             told, after = self._start(frame, view, image, reason)
-        elif self.scheduler.foresee(state.memory):
+        elif not self.fusion and self.scheduler.foresee(state.memory):  # nobody need look at the frame before
             told, after = self._start(frame, view, image, self.scheduler.name)
             memory = self.scheduler.remember(Level.KEY, told.evidence, state.memory)
             after = replace(after, memory=memory, interval=_interval(frame, state))
@@ -145,14 +152,16 @@ class VideoSegmenter:
         # Encoded first: a network may write on its input.
         encoded = self.runtime.encode(image()) if self._masked else None
         output = self.runtime.full(image())
-        told = _Told(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, output.labels)
+        labels = self.runtime.labels(output.scores, frame.size)
+        told = _Told(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, labels)
         return told, FrameState(
             view=view,
             time=frame.time,
             interval=None,
             features=output.features,
+            scores=output.scores,
             encoded=encoded,
-            labels=output.labels,
+            labels=labels,
             path=None,
             stale=None,
             debt=None,
@@ -180,6 +189,7 @@ class VideoSegmenter:
             time=frame.time,
             interval=_interval(frame, state),
             features=state.features,
+            scores=state.scores,
             encoded=state.encoded,
             labels=state.labels,
             path=path,
@@ -193,15 +203,17 @@ class VideoSegmenter:
             if level is Level.KEY:
                 keep = self._all_blocks
                 output, debt = self.runtime.full(image()), None
+                scores = self._fused(output.scores, state.scores, path, masks.changed)
             else:
                 used = self.masking(masks, number)
                 keep = used.keep
                 output = self.runtime.partial(image(), used, state.features, path, self.partial_scale)
-                debt = drift * (1 - used.changed)
-            labels = output.labels
+                scores, debt = output.scores, drift * (1 - used.changed)
+            labels = self.runtime.labels(scores, frame.size)
             after = replace(
                 after,
                 features=output.features,
+                scores=scores,
                 encoded=encoded,
                 labels=labels,
                 path=None,
@@ -218,6 +230,13 @@ class VideoSegmenter:
         if state.stale is not None:
             left = np.minimum(left + move(state.stale, motion.field), 1)
         return Masks(self._all_blocks, left)
+
+    def _fused(self, now: Any, before: Any, path: Field | None, changed: Map) -> Any:
+        """Two looks at the same thing are better than one, as far as it is the same thing."""
+        if not self.fusion:
+            return now
+        share: Map = self.fusion * np.clip(1 - 2 * changed, 0, 1)
+        return self.runtime.fused(now, before, path, share)
 
     @property
     def _all_blocks(self) -> tuple[bool, ...]:

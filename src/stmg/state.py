@@ -42,6 +42,8 @@ class FrameState:
     """Seconds between it and the frame before."""
     features: Any
     """Backbone features of the last computed frame, in the runtime's own arrays; None if nothing can blend them."""
+    scores: Any
+    """Class scores of the last computed frame, in the runtime's own arrays."""
     encoded: Any
     """The mask generator's features of the last computed frame; None without a mask generator."""
     labels: Labels

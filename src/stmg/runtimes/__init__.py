@@ -7,16 +7,16 @@ from typing import Any, NamedTuple, Protocol
 from stmg.frames import Image
 from stmg.motion import Field
 from stmg.scheduler import Level
-from stmg.state import Labels, Masks
+from stmg.state import Labels, Map, Masks
 
 
 class Output(NamedTuple):
     """A computed frame."""
 
     features: Any
-    """What the next partial frame may blend with, in the runtime's own arrays."""
-    labels: Labels
-    """(H, W)."""
+    """What the next partial frame may blend with, in the runtime's own arrays; None if nothing can."""
+    scores: Any
+    """Logits of the classes, or labels where a network gives nothing else, in the runtime's own arrays."""
 
 
 class Runtime(Protocol):
@@ -48,6 +48,12 @@ class Runtime(Protocol):
 
     def partial(self, prepared: Any, masks: Masks, previous: Any, path: Field | None, scale: float) -> Output:
         """The kept blocks at a scale, blended with the previous features moved along `path`."""
+
+    def fused(self, now: Any, before: Any, path: Field | None, share: Map) -> Any:
+        """Scores of a frame averaged with those of an earlier one, moved along `path`, which counts for `share`."""
+
+    def labels(self, scores: Any, size: tuple[int, int]) -> Labels:
+        """The best class of each pixel, (H, W)."""
 
     def macs(
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool

@@ -14,7 +14,7 @@ from stmg.motion import Field, move
 from stmg.runtimes import Output
 from stmg.runtimes.labels import labels_of
 from stmg.scheduler import Level
-from stmg.state import Masks
+from stmg.state import Labels, Map, Masks
 
 
 class BlackBoxRuntime:
@@ -38,23 +38,33 @@ class BlackBoxRuntime:
 
     def full(self, prepared: Image) -> Output:
         scores = self._scores(prepared)
-        if scores.ndim == 2:
-            labels: Any = cv2.resize(scores.astype(np.uint8), prepared.shape[1::-1], interpolation=cv2.INTER_NEAREST)
-            return Output(None, labels)
-        return Output(scores, labels_of(scores, prepared.shape[:2]))
+        return Output(scores if scores.ndim == 3 else None, scores)
 
     def partial(self, prepared: Image, masks: Masks, previous: Any, path: Field | None, scale: float) -> Output:
         """The function on a smaller image, blended with the last scores where nothing changed."""
         if previous is None:
             raise ValueError("this function gives labels, not logits, so there is nothing to blend on a partial frame")
         smaller: Any = cv2.resize(prepared, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)
-        height, width = previous.shape[1:]
-        before = move(np.ascontiguousarray(previous.transpose(1, 2, 0)), path).reshape(height, width, -1)
-        now = cv2.resize(self._scores(smaller).transpose(1, 2, 0), (width, height), interpolation=cv2.INTER_LINEAR)
-        now = now.reshape(height, width, -1)  # OpenCV drops the axis of a single class
-        share = cv2.resize(masks.changed, (width, height), interpolation=cv2.INTER_LINEAR)[:, :, None]
-        scores = np.ascontiguousarray((share * now + (1 - share) * before).transpose(2, 0, 1))
-        return Output(scores, labels_of(scores, prepared.shape[:2]))
+        scores = self.fused(self._scores(smaller), previous, path, 1 - masks.changed)
+        return Output(scores, scores)
+
+    def fused(self, now: Any, before: Any, path: Field | None, share: Map) -> Any:
+        if before.ndim == 2 or now.ndim == 2:  # labels cannot be averaged
+            return now
+        height, width = before.shape[1:]
+        moved = move(np.ascontiguousarray(before.transpose(1, 2, 0)), path).reshape(height, width, -1)
+        fresh = now.transpose(1, 2, 0)
+        if fresh.shape[:2] != (height, width):
+            fresh = cv2.resize(fresh, (width, height), interpolation=cv2.INTER_LINEAR)
+        fresh = fresh.reshape(height, width, -1)  # OpenCV drops the axis of a single class
+        kept = cv2.resize(share, (width, height), interpolation=cv2.INTER_LINEAR)[:, :, None]
+        return np.ascontiguousarray((fresh + kept * (moved - fresh)).transpose(2, 0, 1))
+
+    def labels(self, scores: Any, size: tuple[int, int]) -> Labels:
+        if scores.ndim == 3:
+            return labels_of(scores, size)
+        found: Any = cv2.resize(scores.astype(np.uint8), size[::-1], interpolation=cv2.INTER_NEAREST)
+        return found  # type: ignore[no-any-return]
 
     def macs(
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool

@@ -20,7 +20,7 @@ from stmg.motion import Field, move
 from stmg.runtimes import Output
 from stmg.runtimes.labels import MOST_CLASSES, labels_of
 from stmg.scheduler import Level
-from stmg.state import Masks
+from stmg.state import Labels, Map, Masks
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -111,7 +111,7 @@ class TorchRuntime:
     @torch.inference_mode()
     def full(self, prepared: Tensor) -> Output:
         with self._autocast():
-            return self._output(self.network.full(prepared), prepared)
+            return _output(self.network.full(prepared))
 
     @torch.inference_mode()
     def partial(
@@ -126,7 +126,22 @@ class TorchRuntime:
         if scale != 1:
             image = F.interpolate(prepared, scale_factor=scale, mode="bilinear", align_corners=False)
         with self._autocast():
-            return self._output(self.network.partial(image, masks.keep, blend), prepared)
+            return _output(self.network.partial(image, masks.keep, blend))
+
+    @torch.inference_mode()
+    def fused(self, now: Tensor, before: Tensor, path: Field | None, share: Map) -> Tensor:
+        fresh = torch.from_numpy(1 - share).to(self.device)[None, None]
+        return aggregate([now], [move(before, path)], fresh)[0]
+
+    @torch.inference_mode()
+    def labels(self, scores: Tensor, size: tuple[int, int]) -> Labels:
+        if self.device.type == "cpu":
+            return labels_of(scores[0].numpy(), size)
+        full = F.interpolate(scores, size=size, mode="bilinear", align_corners=False)
+        labels = (full.argmax(1) if full.shape[1] > 1 else full[:, 0] > 0)[0].to(torch.uint8)
+        synchronise(self.device)
+        found: Labels = labels.cpu().numpy()
+        return found
 
     def macs(
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
@@ -142,19 +157,13 @@ class TorchRuntime:
         masks = costs.mask_generator if masked else 0
         return masks + (costs.of_pass(keep, scale) if executed is None else executed)
 
-    def _output(self, computed: Computed, prepared: Tensor) -> Output:
-        height, width = prepared.shape[-2:]
-        scores = computed.logits.float()
-        if self.device.type == "cpu":
-            return Output(computed.features, labels_of(scores[0].numpy(), (height, width)))
-        full = F.interpolate(scores, size=(height, width), mode="bilinear", align_corners=False)
-        labels = (full.argmax(1) if full.shape[1] > 1 else full[:, 0] > 0)[0].to(torch.uint8)
-        synchronise(self.device)
-        return Output(computed.features, labels.cpu().numpy())
-
     def _autocast(self) -> AbstractContextManager[object]:
         kind = PRECISIONS[self.precision]
         return nullcontext() if kind is None else torch.autocast(self.device.type, dtype=kind)
+
+
+def _output(computed: Computed) -> Output:
+    return Output(computed.features, computed.logits.float())
 
 
 def as_device(name: str | torch.device | None) -> torch.device:

@@ -53,7 +53,8 @@ class BaseTraining(Accompanied):
         """`images` (N, 1, H, W, 3) and `labels` (N, 1, H, W), uint8, to `loss` and its parts."""
         image, labels = self.normalise(batch["images"][:, -1]), batch["labels"][:, -1]
         output = self.network(image)
-        logits = enlarged(find_logits(output), labels.shape[-2:])
+        scores = find_logits(output)
+        logits = enlarged(scores, labels.shape[-2:])
         losses = {"segmentation": self._segmentation(logits, labels)}
         total = losses["segmentation"]
         if self.settings.auxiliary and isinstance(output, tuple | list) and len(output) > 1:
@@ -61,8 +62,9 @@ class BaseTraining(Accompanied):
             total = total + self.settings.auxiliary * losses["auxiliary"]
         for teacher in self.teacher:
             with torch.no_grad():
-                soft = enlarged(find_logits(teacher(image)), labels.shape[-2:])
-            losses["distillation"] = distillation(logits, soft, self.settings.temperature).mean()
+                soft = find_logits(teacher(image))
+            alike = enlarged(scores, soft.shape[-2:])  # at the teacher's size: at the labels' it would say no more
+            losses["distillation"] = distillation(alike, soft, self.settings.temperature).mean()
             total = total + self.settings.distill * losses["distillation"]
         return {"loss": total, **losses}
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate, find_logits
+from stmg.acceleration.folding import fold_batch_norm
 from stmg.checkpoint import Card, load_network
 from stmg.config import Recipe
 from stmg.data.clips import Clips, is_moving
@@ -202,7 +203,9 @@ def _teacher(recipe: Recipe, dataset: Dataset) -> nn.Module | None:
         )
     if (card.mean, card.std) != (IMAGENET_MEAN, IMAGENET_STD):
         raise ValueError(f"the teacher {recipe.loss.teacher} sees images normalised in another way")
-    return network.plain()
+    teacher = network.plain()
+    fold_batch_norm(teacher, torch.rand(1, 3, *card.size))
+    return teacher.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
 def _labelled(recipe: Recipe, dataset: Dataset) -> list[tuple[Video, int]]:

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from stmg.acceleration.accelerate import AcceleratedNetwork, Computed
 from stmg.acceleration.aggregation import aggregate
 from stmg.acceleration.mask_generator import SoftMasks
+from stmg.acceleration.pruning import hard_keep
 from stmg.config import Loss, Stmg
 from stmg.data.clips import UNLABELLED
 from stmg.motion import move
@@ -66,12 +67,15 @@ class StmgTraining(Accompanied):
             sums["full"] = self._segmentation(full, labels[:, 0])
             sums["full"] = sums["full"] + self.settings.distill * self._distilled(full, self._whole(frames[0], size))
         features, encoded = first.features, self.masks.encode(frames[0])
+        decided = float(torch.rand(())) < self.settings.decided
         for time in range(1, len(frames)):
             field = batch["fields"][:, time - 1] if self.settings.align else None
             now = self.masks.encode(frames[time])
             masks = self.masks.sample(move(encoded, field), now)
             if self.masks.pruning is not None and self.training:
                 self.masks.pruning.follow(masks.probability, self.settings.keep)
+                if decided:
+                    masks = masks._replace(keep=hard_keep(masks.probability, self.masks.pruning.threshold).float())
             changed = self._spatial(masks)
             previous = [move(before, field) for before in features]
             whole = self._whole(frames[time], size)
