@@ -44,7 +44,7 @@ def place(tmp_path_factory):
 
 def test_help_names_the_verbs():
     out = run("--help").stdout
-    assert all(verb in out for verb in ("segment", "inspect", "train", "data", "demo"))
+    assert all(verb in out for verb in ("segment", "inspect", "train", "evaluate", "benchmark", "report", "demo"))
     assert "--scheduler" in run("segment", "--help").stdout
     assert run("--version").stdout.strip() == f"stmg {stmg.__version__}"
 
@@ -223,3 +223,56 @@ def test_train_refuses_what_it_cannot_do_in_one_line(tmp_path):
         done = run("train", *arguments, "--out", tmp_path / "run", "--device", "cpu")
         assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
         assert message in done.stderr
+
+
+def test_the_verbs_that_judge_leave_figures_and_a_page(place, tmp_path):
+    """On a video without labels: agreement with the whole network, speed, and what to expect."""
+    common = ("--size", "96x128", "--threads", 1)
+    video, model = place / "video.mp4", place / "model"
+    for verb, arguments in {
+        "evaluate": (model, video, "--limit", 6),
+        "benchmark": (model, video, "--frames", 4, "--repeats", 1),
+        "profile": (video, "--model", model, "--frames", 6),
+    }.items():
+        done = run(verb, *arguments, *common, "--out", tmp_path / verb)
+        assert done.returncode == 0, done.stderr
+    evaluation = json.loads((tmp_path / "evaluate" / "evaluation.json").read_text())
+    assert evaluation["ours"]["miou"] is None
+    assert evaluation["ours"]["agreement_pixels"] > 0
+    assert evaluation["command"].startswith("stmg evaluate")
+    assert evaluation["machine"]["cores"] > 0
+    rows = json.loads((tmp_path / "benchmark" / "benchmark.json").read_text())["sizes"][0]["contenders"]
+    assert rows["base on every frame"]["gain"] == 1
+    assert rows["stmg"]["memory"] > 0
+    done = run("report", *(tmp_path / verb for verb in ("evaluate", "benchmark", "profile")), "-o", tmp_path / "r.html")
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "r.html").read_text()
+    assert page.count("data:image/png;base64") >= 3
+    assert "http" not in page  # nothing is fetched: the page is whole in itself
+    assert "|" in (tmp_path / "r.md").read_text()
+
+
+def test_ablations_of_a_checkpoint_on_labelled_streets(tmp_path):
+    arguments = ("--limit", 2, "--seeds", 1, "--size", "96x128", "--threads", 1, "--out", tmp_path)
+    done = run("ablate", "small-streets", "street:0-0", *arguments, "--also", "itself=small-streets")
+    assert done.returncode == 0, done.stderr
+    told = json.loads((tmp_path / "ablation.json").read_text())
+    assert told["base"]["miou"] > 0
+    assert any("itself" in row["name"] for rows in told["tables"].values() for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("evaluate", "small-streets", "nowhere"), "nowhere does not exist"),
+        (("evaluate", "nothing", "street:0-0"), "no checkpoint at nothing"),
+        (("ablate", "small-streets", "street:0-0", "--also", "runs/x"), "names no other checkpoint"),
+        (("report", "nowhere"), "holds no result"),
+        (("profile", "nowhere.mp4"), "nowhere.mp4"),
+    ],
+)
+def test_what_cannot_be_judged_is_told_in_a_line(arguments, message):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

@@ -23,7 +23,7 @@ from PIL import Image
 from stmg import sinks, timeline
 from stmg.scheduler import Level
 from stmg.sinks import LabelImages, OverlayVideo, Records, Sink, Sinks
-from stmg.state import FrameResult
+from stmg.state import Cost, FrameResult
 from stmg.timeline import Timeline
 from stmg.video import open_video
 
@@ -46,7 +46,7 @@ def result(index: int, size: tuple[int, int] = (32, 48), *, noise: bool = False,
         keep=(True, False, True) if index % 5 == 0 else (False,) * 3,
         latency_ms=12.3456789,
         motion="dis",
-        macs=1000,
+        cost=Cost(1000),
         index=index,
         time=index / 25,
         image=shade,
@@ -215,7 +215,7 @@ def test_records_are_complete_lines_at_any_moment(tmp_path: Path) -> None:
     for index in range(3):
         sink.write(result(index))
         assert len(path.read_text().splitlines()) == index + 1
-    sink.write(result(3, time=None, drift=math.inf, macs=None, level=Level.PARTIAL, reason="größer"))
+    sink.write(result(3, time=None, drift=math.inf, cost=None, level=Level.PARTIAL, reason="größer"))
     sink.close()
     first, *_, last = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
     assert first == {

@@ -36,6 +36,23 @@ def options(
 
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; a GPU if there is one and none is given.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads to use.")]
+Precision = Annotated[str, typer.Option(help="fp32, bf16 or fp16.")]
+Weights = Annotated[Path | None, typer.Option(help=".pth or .safetensors for a bare network such as ddrnet23-slim.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(help="drift, paper, fixed, per-frame, always-key; with settings: fixed:period=3,between=carry."),
+]
+Motion = Annotated[str | None, typer.Option(help="dis, codec or none.")]
+Fusion = Annotated[
+    float | None, typer.Option(help="What the scores before, moved, count for in key frames: 0 (nothing) to 0.9.")
+]
+Model = Annotated[str, typer.Argument(help="Shipped name, checkpoint folder, Hub id, or file.py:function.")]
+Data = Annotated[
+    str, typer.Argument(help="CamVid, Cityscapes, a folder with a dataset.yaml, videos without labels, or street:0-9.")
+]
+Split = Annotated[str, typer.Option(help="The split to judge on.")]
+Size = Annotated[str | None, typer.Option(help="HEIGHTxWIDTH to work at; the model's own if not given.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="Stop after this many frames of each video.")]
 
 
 @app.command()
@@ -47,23 +64,16 @@ def segment(
         str, typer.Option("--model", "-m", help="Shipped name, checkpoint folder, Hub id, or file.py:function.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the outputs, or a video file.")] = Path("out"),
-    weights: Annotated[
-        Path | None, typer.Option(help=".pth or .safetensors for a bare network such as ddrnet23-slim.")
-    ] = None,
+    weights: Weights = None,
     save: Annotated[
         list[str] | None,
         typer.Option(help="overlay, records, timeline, labels; repeat it. All but labels if not given."),
     ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(help="drift, paper, fixed, per-frame, always-key; with settings: fixed:period=3,between=carry."),
-    ] = None,
-    motion: Annotated[str | None, typer.Option(help="dis, codec or none.")] = None,
-    fusion: Annotated[
-        float | None, typer.Option(help="What the scores before, moved, count for in key frames: 0 (nothing) to 0.9.")
-    ] = None,
+    scheduler: Scheduler = None,
+    motion: Motion = None,
+    fusion: Fusion = None,
     device: Device = None,
-    precision: Annotated[str, typer.Option(help="fp32, bf16 or fp16.")] = "fp32",
+    precision: Precision = "fp32",
     threads: Threads = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many frames.")] = None,
     every: Annotated[int, typer.Option(min=1, help="Take each Nth frame.")] = 1,
@@ -73,8 +83,6 @@ def segment(
     """Segment a video: an overlay video, a record of each frame and a timeline of what was computed."""
     from stmg.commands.segment import segment as run
 
-    asked = {"scheduler": _scheduler(scheduler), "motion": motion, "fusion": fusion}
-    settings = {name: value for name, value in asked.items() if value is not None}
     code = run(
         source,
         model,
@@ -84,7 +92,7 @@ def segment(
         device=device,
         precision=precision,
         threads=threads,
-        settings=settings,
+        settings=_settings(scheduler, motion, fusion),
         every=every,
         limit=limit,
         resize=_size(resize),
@@ -112,6 +120,135 @@ def inspect(
 
     use_threads(threads)
     raise typer.Exit(run(model, _size(size), classes, device, as_json, Console()))
+
+
+@app.command()
+def evaluate(
+    model: Model,
+    data: Data,
+    split: Split = "val",
+    size: Size = None,
+    limit: Limit = None,
+    paper: Annotated[bool, typer.Option("--paper", help="Also the paper's protocol, on pairs of frames.")] = False,
+    scheduler: Scheduler = None,
+    motion: Motion = None,
+    fusion: Fusion = None,
+    weights: Weights = None,
+    device: Device = None,
+    precision: Precision = "fp32",
+    threads: Threads = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and pictures.")] = Path("out/evaluate"),
+) -> None:
+    """Judge a model as a stream beside its base network: mIoU, boundaries, consistency, what is lost after a key frame.
+
+    On videos without labels it tells how far the labels agree with those of the whole network.
+    """
+    from stmg.commands.evaluate import evaluate as run
+    from stmg.commands.judging import Contest
+
+    settings = _model(weights, device, precision, threads, _settings(scheduler, motion, fusion))
+    raise typer.Exit(run(settings, Contest(model, data, split, _size(size), limit), paper, out, Console()))
+
+
+@app.command()
+def benchmark(
+    model: Model,
+    source: Annotated[str, typer.Argument(help="A dataset, street:0-0, a video file, or a folder of images.")],
+    size: Annotated[list[str] | None, typer.Option(help="HEIGHTxWIDTH; repeat it for several sizes.")] = None,
+    frames: Annotated[int, typer.Option(min=2, help="Frames of the stream.")] = 100,
+    repeats: Annotated[int, typer.Option(min=1, help="Passes over it, for the spread.")] = 3,
+    rivals: Annotated[bool, typer.Option("--rivals", help="Also what one would try first, over the same frames.")] = (
+        False
+    ),
+    smaller: Annotated[
+        list[str] | None,
+        typer.Option(help="Another model to run on every frame, such as a smaller network; repeat it."),
+    ] = None,
+    scheduler: Scheduler = None,
+    motion: Motion = None,
+    fusion: Fusion = None,
+    weights: Weights = None,
+    device: Device = None,
+    precision: Precision = "fp32",
+    threads: Threads = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and pictures.")] = Path("out/benchmark"),
+) -> None:
+    """Time a model beside its base network, in turns over the same frames: FPS, latency, MACs, parameters, memory.
+
+    A bare network such as ddrnet39 may be timed without weights. Where the source has labels, accuracy is told too.
+    """
+    from stmg.commands.benchmark import benchmark as run
+
+    code = run(
+        _model(weights, device, precision, threads, _settings(scheduler, motion, fusion)),
+        model,
+        source,
+        [found for text in size or [] if (found := _size(text))],
+        smaller=smaller or [],
+        rivals=rivals,
+        frames=frames,
+        repeats=repeats,
+        out=out,
+        console=Console(),
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def ablate(
+    model: Model,
+    data: Data,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(help="A checkpoint trained otherwise: 'one weight set=runs/one/last'; repeat it."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Draws of what is random.")] = 3,
+    split: Split = "val",
+    size: Size = None,
+    limit: Limit = None,
+    device: Device = None,
+    threads: Threads = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures.")] = Path("out/ablate"),
+) -> None:
+    """Tell what each part is worth: the rows of the paper's ablations, and ours."""
+    from stmg.commands.ablate import ablate as run
+    from stmg.commands.judging import Contest
+
+    settings = _model(None, device, "fp32", threads, {})
+    raise typer.Exit(run(settings, Contest(model, data, split, _size(size), limit), also or [], seeds, out, Console()))
+
+
+@app.command()
+def profile(
+    source: Annotated[str, typer.Argument(help="Video file, folder or pattern of images, camera:0 or rtsp://...")],
+    model: Annotated[str, typer.Option("--model", "-m", help="The network it is meant for.")] = "lite0-camvid",
+    size: Annotated[str | None, typer.Option(help="HEIGHTxWIDTH to work at, such as 360x480.")] = None,
+    frames: Annotated[int, typer.Option(min=2, help="Frames to look at.")] = 150,
+    changed: Annotated[
+        float, typer.Option(min=0, max=100, help="Most labels that may differ from the whole network's, in percent.")
+    ] = 3.0,
+    weights: Weights = None,
+    device: Device = None,
+    precision: Precision = "fp32",
+    threads: Threads = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and pictures.")] = Path("out/profile"),
+) -> None:
+    """Before any training: how much of this video repeats, what speed-up to expect here, and whether it is worth it."""
+    from stmg.commands.profile import profile as run
+
+    settings = _model(weights, device, precision, threads, {})
+    raise typer.Exit(run(settings, model, source, _size(size), frames, changed / 100, out, Console()))
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders that evaluate, benchmark, ablate or profile wrote.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("out/report.html"),
+) -> None:
+    """Put results together on one page, with their pictures; the tables alone beside it as Markdown."""
+    from stmg.commands.report import report as run
+
+    raise typer.Exit(run(runs, out, Console()))
 
 
 @app.command()
@@ -212,6 +349,22 @@ def _number(text: str) -> int | float | str:
         except ValueError:
             continue
     return text
+
+
+def _settings(scheduler: str | None, motion: str | None, fusion: float | None) -> dict[str, Any]:
+    """Those settings of a segmenter that were given."""
+    asked = {"scheduler": _scheduler(scheduler), "motion": motion, "fusion": fusion}
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _model(
+    weights: Path | None, device: str | None, precision: str, threads: int | None, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """How the model that is judged is made."""
+    from stmg.commands.segment import use_threads
+
+    use_threads(threads)
+    return {"weights": weights, "device": device, "precision": precision, **settings}
 
 
 def _scheduler(text: str | None) -> Any:

@@ -138,7 +138,7 @@ class VideoSegmenter:
             keep=told.keep,
             latency_ms=latency,
             motion=told.motion,
-            macs=self.runtime.macs(frame.size, told.level, told.keep, self.partial_scale, self._masked),
+            cost=self.runtime.cost(frame.size, told.level, told.keep, self.partial_scale, self._masked),
             index=index,
             time=frame.time,
             image=frame.image,

@@ -26,6 +26,17 @@ class Masks(NamedTuple):
     """(h, w) in [0, 1], 1 = take this cell from the current frame."""
 
 
+class Cost(NamedTuple):
+    """What a frame executed."""
+
+    macs: int = 0
+    """Multiply-accumulates, those of the mask generator included."""
+    head_macs: int = 0
+    """Of these, the head's: the paper counts without them."""
+    params: int = 0
+    """Parameters that were used."""
+
+
 @dataclass(frozen=True, slots=True)
 class FrameState:
     """Everything a frame leaves for the next one of its stream.
@@ -77,8 +88,8 @@ class FrameResult:
     """From the frame handed in to the labels handed out."""
     motion: str
     """Where the motion field came from: none, dis, codec."""
-    macs: int | None
-    """Multiply-accumulates executed for this frame, mask generator included; None where they cannot be counted."""
+    cost: Cost | None
+    """What was executed for this frame; None where it cannot be counted."""
     index: int
     """Place in the stream, as the source counts or, failing that, as frames were handed in."""
     time: float | None
@@ -87,6 +98,11 @@ class FrameResult:
     changed: Map | None = field(repr=False)
     """The spatial mask; None where nobody looked."""
     palette: NDArray[np.uint8] = field(repr=False)
+
+    @property
+    def macs(self) -> int | None:
+        """Multiply-accumulates executed for this frame, mask generator included; None where they cannot be counted."""
+        return None if self.cost is None else self.cost.macs
 
     @property
     def kept_blocks(self) -> int:

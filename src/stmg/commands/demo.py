@@ -117,7 +117,7 @@ def _table(runs: dict[str, list[FrameResult]], truths: list[Labels]) -> Table:
     for name, results in runs.items():
         figures = StreamFigures(ConfusionMatrix(len(CLASS_NAMES)))
         for result, truth in zip(results, truths, strict=True):
-            figures.add(result, truth, whole_macs=0)
+            figures.add(result, truth)
         # The first frame also warms the runtime up; it is left out of the speed of all.
         fps = 1000 / fmean(figures.latencies[1:])
         base_fps = base_fps or fps
@@ -128,6 +128,6 @@ def _table(runs: dict[str, list[FrameResult]], truths: list[Labels]) -> Table:
             f"{fps / base_fps:.2f}x",
             *[f"{figures.share(level):.0f}%" for level in Level],
             f"{figures.kept_share:.0f}%" if figures.kept else "-",
-            f"{figures.macs / figures.num_frames / 1e9:.2f}",
+            f"{figures.executed.macs / figures.num_frames / 1e9:.2f}",
         )
     return table

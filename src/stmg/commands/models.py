@@ -22,9 +22,18 @@ from stmg.segmenter import VideoSegmenter
 
 
 def segmenter_for(
-    model: str, weights: Path | None, size: tuple[int, int], device: str | None, precision: str, **settings: Any
+    model: str,
+    weights: Path | None,
+    size: tuple[int, int],
+    device: str | None,
+    precision: str,
+    untrained: bool = False,
+    **settings: Any,
 ) -> VideoSegmenter:
-    """A segmenter from a shipped name, a checkpoint folder, a Hub id, `file.py:function`, or a network and weights."""
+    """A segmenter from a shipped name, a checkpoint folder, a Hub id, `file.py:function`, or a network and weights.
+
+    `untrained` allows a network without weights: its labels mean nothing, its speed does.
+    """
     if not is_code(model) and model not in NETWORKS:
         if weights is not None:
             raise ValueError(f"--weights goes with one of the networks {', '.join(NETWORKS)} or file.py:function")
@@ -35,6 +44,9 @@ def segmenter_for(
             load_foreign(network, read_state_dict(weights))
     elif weights is not None:
         network = weighted(model, weights)
+    elif untrained:
+        torch.manual_seed(0)
+        network = build(model, 19)
     else:
         raise ValueError(f"{model} is a network without weights; give it some with --weights, or a checkpoint folder")
     if isinstance(network, nn.Module):

@@ -2,43 +2,107 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
+import cv2
 import numpy as np
-import torch
 
-from stmg.data.dataset import Dataset
-from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.evaluation.stream import StreamFigures
-from stmg.frames import Frame
-from stmg.motion import DisMotion, move, view_of
-from stmg.runtimes.labels import labels_of
-from stmg.runtimes.torch import TorchRuntime
-from stmg.scheduler import Level
+from stmg.evaluation.stream import Stepper
+from stmg.frames import Frame, as_frame
+from stmg.motion import DisMotion, View, view_of
+from stmg.runtimes import Runtime
+from stmg.scheduler import AlwaysKey, FixedPeriod, Level
+from stmg.segmenter import VideoSegmenter
+from stmg.state import Cost, FrameResult, Labels
+
+COPIED = (2, 3, 5)
+CARRIED = (2, 3, 5, 10)
 
 
-@torch.no_grad()
-def carried_logits(
-    runtime: TorchRuntime, dataset: Dataset, split: str, size: tuple[int, int], period: int
-) -> StreamFigures:
+def rivals_of(segmenter: VideoSegmenter) -> dict[str, Stepper]:
+    """Every rival that needs no other network, by name; the base network comes first."""
+    runtime = segmenter.runtime
+    found: dict[str, Stepper] = {"base on every frame": VideoSegmenter(runtime, scheduler=AlwaysKey())}
+    for period in COPIED:
+        copied = VideoSegmenter(runtime, scheduler=FixedPeriod(period, Level.CARRY), motion="none")
+        found[f"mask copied, every {period}"] = copied
+    found["half resolution"] = HalfResolution(runtime)
+    for period in CARRIED:
+        found[f"logits carried, every {period}"] = CarriedLogits(runtime, period)
+    return found
+
+
+class _Rival:
+    """A stream over a runtime; what it gives is told as a segmenter tells it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.number = 0
+
+    def reset(self) -> None:
+        self.number = 0
+
+    def step(self, frame: Any) -> FrameResult:
+        started = time.perf_counter()
+        frame = as_frame(frame)
+        level, size, labels = self._segment(frame)
+        latency = 1000 * (time.perf_counter() - started)
+        self.number += 1
+        keep = (level is Level.KEY,) * self.runtime.num_blocks
+        return FrameResult(
+            labels=labels,
+            level=level,
+            reason="rival",
+            distortion=float("nan"),
+            drift=0.0,
+            keep=keep,
+            latency_ms=latency,
+            motion="none",
+            cost=Cost() if level is Level.CARRY else self.runtime.cost(size, level, keep, 1.0, masked=False),
+            index=self.number - 1,
+            time=frame.time,
+            image=frame.image,
+            changed=None,
+            palette=np.zeros((0, 3), np.uint8),
+        )
+
+    def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
+        """The level, the size that the network saw, and the labels."""
+        raise NotImplementedError
+
+
+class HalfResolution(_Rival):
+    """Every frame computed at half its height and width."""
+
+    def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
+        height, width = frame.size
+        small = (max(1, height // 2), max(1, width // 2))
+        image: Any = cv2.resize(frame.image, small[::-1], interpolation=cv2.INTER_AREA)
+        output = self.runtime.full(self.runtime.prepare(image))
+        return Level.KEY, small, self.runtime.labels(output.scores, frame.size)
+
+
+class CarriedLogits(_Rival):
     """Every `period`th frame computed; its logits moved from frame to frame along DIS motion in between."""
-    figures = StreamFigures(ConfusionMatrix(dataset.num_classes))
-    whole = runtime.macs(size, Level.KEY, (), 1.0, masked=False) or 0
-    flow = DisMotion()
-    for video in dataset.videos(split):
-        scores, before = np.zeros((1, 1, 1), np.float32), None
-        for place in range(len(video)):
-            image = video.image(place, size)
-            view = view_of(Frame(image))
-            if before is None or place % period == 0:
-                level = Level.KEY
-                scores = runtime.network.full(runtime.prepare(image)).logits[0].float().cpu().numpy().transpose(1, 2, 0)
-            else:
-                level = Level.CARRY
-                scores = move(np.ascontiguousarray(scores), flow.between(before, view).field)
-            before = view
-            figures.levels[level] += 1
-            figures.macs += whole if level is Level.KEY else 0
-            figures.whole_macs += whole
-            truth = video.truth(place, size)
-            if truth is not None:
-                figures.counts.add(labels_of(np.ascontiguousarray(scores.transpose(2, 0, 1)), size), truth)
-    return figures
+
+    def __init__(self, runtime: Runtime, period: int) -> None:
+        super().__init__(runtime)
+        self.period = period
+        self._flow = DisMotion()
+        self._scores: Any = None
+        self._before: View | None = None
+
+    def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
+        level = Level.CARRY if self.number % self.period and self._before is not None else Level.KEY
+        view = view_of(frame) if self.period > 1 else None
+        if level is Level.KEY:
+            self._scores = self.runtime.full(self.runtime.prepare(frame.image)).scores
+        else:
+            assert self._before is not None
+            assert view is not None
+            field = self._flow.between(self._before, view).field
+            everything = np.ones((1, 1), np.float32)
+            self._scores = self.runtime.fused(self._scores, self._scores, field, everything)
+        self._before = view
+        return level, frame.size, self.runtime.labels(self._scores, frame.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,7 +13,15 @@ from stmg.data.dataset import Dataset, Video
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.scheduler import Level
 from stmg.segmenter import VideoSegmenter
-from stmg.state import FrameResult, Labels
+from stmg.state import Cost, FrameResult, Labels
+
+
+class Stepper(Protocol):
+    """Segments a stream frame by frame: a `VideoSegmenter`, or a rival."""
+
+    def reset(self) -> None: ...
+
+    def step(self, frame: Any) -> FrameResult: ...
 
 
 @dataclass
@@ -21,10 +30,10 @@ class StreamFigures:
 
     counts: ConfusionMatrix
     levels: Counter[Level] = field(default_factory=Counter)
-    macs: int = 0
-    """Executed, of all frames together."""
-    whole_macs: int = 0
-    """What the base network on every frame would have executed."""
+    executed: Cost = field(default_factory=Cost)
+    """Of all frames together."""
+    uncounted: int = 0
+    """Frames whose cost cannot be told."""
     kept: list[float] = field(default_factory=list)
     """Of each partial frame, the share of the blocks that ran."""
     latencies: list[float] = field(default_factory=list)
@@ -40,9 +49,11 @@ class StreamFigures:
         return self.levels.total()
 
     @property
-    def macs_share(self) -> float:
-        """Executed MACs as a share of the base network's, in percent; not a number where they cannot be counted."""
-        return 100 * self.macs / self.whole_macs if self.whole_macs else float("nan")
+    def cost(self) -> Cost | None:
+        """Executed by a mean frame; None where it cannot be counted."""
+        if self.uncounted or not self.num_frames:
+            return None
+        return Cost(*(round(value / self.num_frames) for value in self.executed))
 
     @property
     def kept_share(self) -> float:
@@ -54,35 +65,45 @@ class StreamFigures:
         """Frames a second, decoding and drawing left out."""
         return 1000 * len(self.latencies) / sum(self.latencies) if self.latencies else float("nan")
 
+    def macs_share(self, whole: Cost | None) -> float:
+        """Executed MACs of a mean frame as a share of `whole`, in percent; not a number where they are not counted."""
+        return 100 * self.cost.macs / whole.macs if self.cost and whole and whole.macs else float("nan")
+
     def share(self, level: Level) -> float:
         """Of the frames, in percent."""
         return 100 * self.levels[level] / max(1, self.num_frames)
 
-    def add(self, result: FrameResult, truth: Labels | None, whole_macs: int) -> None:
+    def add(self, result: FrameResult, truth: Labels | None) -> None:
         if truth is not None:
             self.counts.add(result.labels, truth)
         self.levels[result.level] += 1
-        self.macs += result.macs or 0
-        self.whole_macs += whole_macs
         self.latencies.append(result.latency_ms)
+        if result.cost is None:
+            self.uncounted += 1
+        else:
+            self.executed = Cost(*(a + b for a, b in zip(self.executed, result.cost, strict=True)))
         if result.level is Level.PARTIAL and result.keep:
             self.kept.append(result.kept_blocks / len(result.keep))
 
 
 def streamed(
-    segmenter: VideoSegmenter, videos: Iterable[Video], size: tuple[int, int], limit: int | None = None
+    stepper: Stepper, videos: Iterable[Video], size: tuple[int, int], limit: int | None = None
 ) -> Iterator[tuple[FrameResult, Labels | None]]:
     """Every frame of every video in order, each video from a fresh start, and its truth where there is one."""
     for video in videos:
-        segmenter.reset()
+        stepper.reset()
         for place in range(len(video))[:limit]:
-            yield segmenter.step(video.image(place, size)), video.truth(place, size)
+            yield stepper.step(video.image(place, size)), video.truth(place, size)
 
 
-def stream_figures(segmenter: VideoSegmenter, dataset: Dataset, split: str, size: tuple[int, int]) -> StreamFigures:
+def stream_figures(stepper: Stepper, dataset: Dataset, split: str, size: tuple[int, int]) -> StreamFigures:
     """Run a segmenter over a split as streams."""
     figures = StreamFigures(ConfusionMatrix(dataset.num_classes))
-    whole = segmenter.runtime.macs(size, Level.KEY, (), 1.0, masked=False) or 0
-    for result, truth in streamed(segmenter, dataset.videos(split), size):
-        figures.add(result, truth, whole)
+    for result, truth in streamed(stepper, dataset.videos(split), size):
+        figures.add(result, truth)
     return figures
+
+
+def base_cost(segmenter: VideoSegmenter, size: tuple[int, int]) -> Cost | None:
+    """What a frame of the whole network executes."""
+    return segmenter.runtime.cost(size, Level.KEY, (), 1.0, masked=False)

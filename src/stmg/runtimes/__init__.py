@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 from stmg.frames import Image
 from stmg.motion import Field
 from stmg.scheduler import Level
-from stmg.state import Labels, Map, Masks
+from stmg.state import Cost, Labels, Map, Masks
 
 
 class Output(NamedTuple):
@@ -55,15 +55,15 @@ class Runtime(Protocol):
     def labels(self, scores: Any, size: tuple[int, int]) -> Labels:
         """The best class of each pixel, (H, W)."""
 
-    def macs(
+    def cost(
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
-    ) -> int | None:
-        """Multiply-accumulates of a frame of that size and level; None if they cannot be counted."""
+    ) -> Cost | None:
+        """What a frame of that size and level executes; None if it cannot be counted."""
 
 
 def runtime_for(network: Any, device: str | None = None) -> Runtime:
     """The runtime of an accelerated network, or of any callable from frame to logits."""
-    if hasattr(network, "prepare") and hasattr(network, "full") and hasattr(network, "macs"):
+    if hasattr(network, "prepare") and hasattr(network, "full") and hasattr(network, "cost"):
         runtime: Runtime = network
         return runtime
     if hasattr(network, "parameters"):

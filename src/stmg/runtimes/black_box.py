@@ -14,7 +14,7 @@ from stmg.motion import Field, move
 from stmg.runtimes import Output
 from stmg.runtimes.labels import labels_of
 from stmg.scheduler import Level
-from stmg.state import Labels, Map, Masks
+from stmg.state import Cost, Labels, Map, Masks
 
 
 class BlackBoxRuntime:
@@ -66,10 +66,10 @@ class BlackBoxRuntime:
         found: Any = cv2.resize(scores.astype(np.uint8), size[::-1], interpolation=cv2.INTER_NEAREST)
         return found  # type: ignore[no-any-return]
 
-    def macs(
+    def cost(
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
-    ) -> int | None:
-        return 0 if level is Level.CARRY else None
+    ) -> Cost | None:
+        return Cost() if level is Level.CARRY else None
 
     def _scores(self, image: Image) -> NDArray[Any]:
         output = self.function(image)

@@ -20,7 +20,7 @@ from stmg.motion import Field, move
 from stmg.runtimes import Output
 from stmg.runtimes.labels import MOST_CLASSES, labels_of
 from stmg.scheduler import Level
-from stmg.state import Labels, Map, Masks
+from stmg.state import Cost, Labels, Map, Masks
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -143,19 +143,14 @@ class TorchRuntime:
         found: Labels = labels.cpu().numpy()
         return found
 
-    def macs(
-        self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
-    ) -> int | None:
+    def cost(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool) -> Cost:
         """Counted once per frame size, on a pass of its own."""
         if size not in self._costs:
             if len(self._costs) > 15:  # a stream that keeps changing its size must not fill the memory
                 self._costs.clear()
             blank = torch.zeros(1, 3, *size, device=self.device, dtype=self.network.dtype)
             self._costs[size] = self.network.costs(blank)
-        costs = self._costs[size]
-        executed = {Level.KEY: costs.network, Level.CARRY: 0}.get(level)
-        masks = costs.mask_generator if masked else 0
-        return masks + (costs.of_pass(keep, scale) if executed is None else executed)
+        return self._costs[size].of_frame(level, keep, scale, masked)
 
     def _autocast(self) -> AbstractContextManager[object]:
         kind = PRECISIONS[self.precision]

@@ -17,7 +17,7 @@ from stmg.config import Recipe
 from stmg.data.clips import Clips, is_moving
 from stmg.data.dataset import Dataset, Video
 from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.evaluation.stream import stream_figures, streamed
+from stmg.evaluation.stream import base_cost, stream_figures, streamed
 from stmg.frames import Image
 from stmg.masking import Masking
 from stmg.networks import build, pretrain
@@ -116,11 +116,12 @@ class StmgStage:
         if not self._moving():
             return {}
         moving = replace(self.dataset, splits={data.val: self._moving()})
-        figures = stream_figures(self._segmenter(network, device), moving, data.val, data.size)
+        segmenter = self._segmenter(network, device)
+        figures = stream_figures(segmenter, moving, data.val, data.size)
         return {
             **figures_of(figures.counts, self.dataset),
             "kept": figures.kept_share,
-            "macs": figures.macs_share,
+            "macs": figures.macs_share(base_cost(segmenter, data.size)),
         }
 
     def picture(self, network: nn.Module, device: torch.device) -> Image | None:

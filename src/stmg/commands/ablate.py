@@ -1,0 +1,46 @@
+"""stmg ablate: what each part is worth, in the paper's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from stmg.commands.judging import Contest, contest
+from stmg.commands.models import segmenter_for
+from stmg.commands.progress import progress_bar
+from stmg.commands.results import leave
+from stmg.evaluation.ablation import ablate as measure
+from stmg.evaluation.ablation import count_rows
+from stmg.segmenter import VideoSegmenter
+
+
+def ablate(model: dict[str, Any], asked: Contest, also: list[str], seeds: int, out: Path, console: Console) -> int:
+    """Every row of the tables for a checkpoint; `also` names others, trained otherwise, as NAME=CHECKPOINT."""
+    segmenter, dataset, size = contest(model, asked)
+    others: dict[str, Callable[..., VideoSegmenter]] = {}
+    for entry in also:
+        name, equals, checkpoint = entry.partition("=")
+        if not equals:
+            raise ValueError(f"{entry!r} names no other checkpoint; it looks like 'one weight set=runs/one/last'")
+        others[name] = partial(segmenter_for, checkpoint, size=size, **model)
+    with progress_bar(console) as progress:
+        rows = count_rows(segmenter, len(others))
+        task = progress.add_task("ablations", total=rows, told="reading")
+        make = partial(segmenter_for, asked.model, size=size, **model)
+        found = measure(
+            make,
+            others,
+            dataset,
+            asked.split,
+            size,
+            seeds,
+            asked.limit,
+            lambda name: progress.update(task, advance=1, told=name),
+        )
+    told = {"model": asked.model, "data": f"{dataset.name} {asked.split}", "size": list(size), **found}
+    leave("ablation", told, out, console)
+    return 0

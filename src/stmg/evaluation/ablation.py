@@ -1,0 +1,162 @@
+"""Ablations: the paper's four tables, and ours, over one trained checkpoint and others trained otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stmg.data.dataset import Dataset, Video
+from stmg.evaluation.evaluate import percent
+from stmg.evaluation.stream import StreamFigures, stream_figures
+from stmg.frames import Image
+from stmg.masking import Masking
+from stmg.scheduler import (
+    AlwaysKey,
+    DriftBudget,
+    FixedPeriod,
+    Level,
+    PaperScheduler,
+    PerFramePruning,
+)
+from stmg.segmenter import VideoSegmenter
+from stmg.state import Labels
+
+MASKS = "Pruning and masking (the paper's table 3)"
+SCHEDULES = "Scheduling (table 4)"
+REUSE = "Feature aggregation (table 6)"
+OTHERS = "Trained otherwise (table 7 and ours)"
+OURS = "Beyond the paper"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A setting to try; with seeds where something is drawn."""
+
+    table: str
+    name: str
+    settings: dict[str, Any]
+    drawn: bool = False
+
+
+def rows_for(segmenter: VideoSegmenter) -> list[Row]:
+    """What can be tried with this checkpoint: without a mask generator, only what needs none."""
+    here = segmenter.motion
+    paper = {"scheduler": PaperScheduler(), "motion": here, "fusion": 0.0}
+    whole = Row(REUSE, "base network", {"scheduler": AlwaysKey()})
+    ours = [
+        Row(OURS, "as the checkpoint says", {}),
+        Row(OURS, "  without fusing key frames", {"fusion": 0.0}),
+        Row(OURS, "two levels, carried every 3, motion none", _carried(3, motion="none")),
+        Row(OURS, "two levels, carried every 3, motion DIS", _carried(3, motion="dis", fusion=0.0)),
+        Row(OURS, "two levels, carried every 3, DIS, fused", _carried(3, motion="dis")),
+    ]
+    if not segmenter.runtime.has_mask_generator:
+        return [whole, *ours]
+    three = DriftBudget(partial_above=0.1)
+    return [
+        Row(MASKS, "random block pruning", {**paper, "masking": Masking(pruning="random")}, drawn=True),
+        Row(MASKS, "random spatial masking", {**paper, "masking": Masking(spatial="random")}, drawn=True),
+        Row(MASKS, "uniform blending (m_sp = m_avg)", {**paper, "masking": Masking(spatial="uniform")}),
+        Row(MASKS, "uniform blending (m_sp = 0.5)", {**paper, "masking": Masking(spatial=0.5)}),
+        Row(MASKS, "spatial-temporal masking", paper),
+        Row(SCHEDULES, "distortion-aware (γ = 0.95)", paper),
+        Row(SCHEDULES, "distortion-aware (γ = 0.9)", {**paper, "scheduler": PaperScheduler(after_partial=0.9)}),
+        Row(SCHEDULES, "fixed (R = 2)", {**paper, "scheduler": FixedPeriod(2)}),
+        whole,
+        Row(REUSE, "per-frame pruning, nothing reused", {**paper, "scheduler": PerFramePruning()}),
+        Row(REUSE, "pruned and reused", paper),
+        *ours,
+        Row(OURS, "two levels, partial every 3, motion none", _partial(3, motion="none")),
+        Row(OURS, "two levels, partial every 3, motion DIS", _partial(3, motion="dis")),
+        Row(OURS, "three levels, drift budget", {"scheduler": three, "motion": "dis"}),
+    ]
+
+
+def ablate(
+    make: Callable[..., VideoSegmenter],
+    others: dict[str, Callable[..., VideoSegmenter]],
+    dataset: Dataset,
+    split: str,
+    size: tuple[int, int],
+    seeds: int,
+    limit: int | None = None,
+    advance: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Figures by table; `make` gives a segmenter for settings, `others` those of checkpoints trained otherwise."""
+    kept = replace(dataset, splits={split: tuple(Decoded(video, size, limit) for video in dataset.videos(split))})
+    tables: dict[str, list[dict[str, Any]]] = {}
+    base = stream_figures(make(scheduler=AlwaysKey()), kept, split, size)
+    known: dict[str, list[StreamFigures]] = {}
+
+    def measured(row: Row, maker: Callable[..., VideoSegmenter], key: str) -> None:
+        if key not in known:
+            known[key] = [stream_figures(maker(**each), kept, split, size) for each in _draws(row, seeds)]
+        tables.setdefault(row.table, []).append(_told(row.name, known[key]))
+        if advance is not None:
+            advance(row.name)
+
+    for row in rows_for(make()):
+        measured(row, make, repr(row.settings))
+    for name, maker in others.items():
+        paper = {"scheduler": PaperScheduler(), "motion": "none", "fusion": 0.0}
+        measured(Row(OTHERS, f"{name}, the paper's mode", paper), maker, f"{name} paper")
+        measured(Row(OTHERS, f"{name}, as it says", {}), maker, f"{name} own")
+    return {"base": _told("base", [base]), "tables": tables}
+
+
+def count_rows(segmenter: VideoSegmenter, others: int) -> int:
+    return len(rows_for(segmenter)) + 2 * others
+
+
+class Decoded:
+    """A video, or the start of it, in memory: every row reads it again."""
+
+    def __init__(self, video: Video, size: tuple[int, int], limit: int | None) -> None:
+        places = range(len(video))[:limit]
+        self.name, self.rate = video.name, video.rate
+        self.labelled = [place for place in video.labelled if place in places]
+        self.frames = [(video.image(place, size), video.truth(place, size)) for place in places]
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def image(self, place: int, size: tuple[int, int] | None = None) -> Image:
+        return self.frames[place][0]
+
+    def truth(self, place: int, size: tuple[int, int] | None = None) -> Labels | None:
+        return self.frames[place][1]
+
+
+def _draws(row: Row, seeds: int) -> Iterator[dict[str, Any]]:
+    for seed in range(seeds if row.drawn else 1):
+        settings = dict(row.settings)
+        if "masking" in settings:
+            settings["masking"] = replace(settings["masking"], seed=seed)
+        yield settings
+
+
+def _told(name: str, runs: list[StreamFigures]) -> dict[str, Any]:
+    values = [run.counts.mean_iou() for run in runs]
+    costs = [run.cost for run in runs]
+    counted = None not in costs
+    return {
+        "name": name,
+        "miou": percent(float(np.mean(values))),
+        "deviation": percent(float(np.std(values, ddof=1))) if len(values) > 1 else None,
+        "seeds": len(values),
+        "macs": round(float(np.mean([cost.macs for cost in costs if cost]))) if counted else None,
+        "params": round(float(np.mean([cost.params for cost in costs if cost]))) if counted else None,
+        "key": round(float(np.mean([run.share(Level.KEY) for run in runs])), 2),
+        "kept": None if not runs[0].kept else round(float(np.mean([run.kept_share for run in runs])), 2),
+    }
+
+
+def _carried(period: int, **settings: Any) -> dict[str, Any]:
+    return {"scheduler": FixedPeriod(period, Level.CARRY), **settings}
+
+
+def _partial(period: int, **settings: Any) -> dict[str, Any]:
+    return {"scheduler": FixedPeriod(period), "fusion": 0.0, **settings}

@@ -1,0 +1,155 @@
+"""Pictures of what was measured, as PNG files in memory."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import cv2
+import numpy as np
+
+from stmg.frames import Image
+
+try:
+    from matplotlib.figure import Figure
+except ImportError:
+    raise ImportError('pictures need matplotlib: pip install "stmg[evaluate]"') from None
+
+BASE, OURS, RIVAL, PAPER = "#8a8f98", "#c8443a", "#3a6ea5", "#b08a2e"
+LEVELS = {"key": "#c8443a", "partial": "#f3bd4f", "carry": "#3a9d8f"}
+# What the paper reports for Cityscapes: mIoU, FPS on its GPU.
+PAPER_POINTS = {
+    "DDRNet-39": (80.3, 22.1),
+    "STMG-DDR39": (79.1, 32.6),
+    "DDRNet-23-slim": (77.6, 108.2),
+    "STMG-DDR23-slim": (76.2, 116.0),
+}
+
+
+def class_bars(names: list[str], base: list[float], ours: list[float]) -> bytes:
+    """IoU of each class, base beside stmg."""
+    figure, axes = _figure((10, 4))
+    places = np.arange(len(names))
+    axes.bar(places - 0.2, base, 0.4, color=BASE, label="base on every frame")
+    axes.bar(places + 0.2, ours, 0.4, color=OURS, label="stmg")
+    axes.set(xticks=places, ylabel="IoU (%)", ylim=(0, 100))
+    axes.set_xticklabels(names, rotation=30, ha="right")
+    axes.legend(frameon=False, ncols=2)
+    return _png(figure)
+
+
+def by_distance(ours: list[dict[str, Any]], base: list[dict[str, Any]]) -> bytes:
+    """mIoU against frames since the last key frame, and the base network's on the same frames."""
+    figure, axes = _figure((7, 3.6))
+    for rows, colour, label in ((base, BASE, "base on the same frames"), (ours, OURS, "stmg")):
+        known = [row for row in rows if row["miou"] is not None]
+        axes.plot([row["distance"] for row in known], [row["miou"] for row in known], "o-", color=colour, label=label)
+    axes.set(xlabel="frames since the last key frame", ylabel="mIoU (%)")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(frameon=False)
+    return _png(figure)
+
+
+def pruning_against_distortion(frames: list[dict[str, Any]]) -> tuple[bytes, float] | None:
+    """Pruned share against distortion of the partial frames, and their correlation; None where there are too few."""
+    pairs = [
+        (row["distortion"], 1 - row["kept"])
+        for row in frames
+        if row["level"] == "partial" and row["distortion"] is not None and row["kept"] is not None
+    ]
+    if len(pairs) < 3:
+        return None
+    distortion, pruned = np.array(pairs).T
+    spread = distortion.std() > 0 and pruned.std() > 0
+    correlation = float(np.corrcoef(distortion, pruned)[0, 1]) if spread else float("nan")
+    figure, axes = _figure((5, 3.6))
+    axes.scatter(distortion, 100 * pruned, s=14, color=OURS, alpha=0.6)
+    axes.set(xlabel="distortion", ylabel="blocks pruned (%)", title=f"correlation {correlation:.2f}")
+    return _png(figure), correlation
+
+
+def latency(times: dict[str, list[float]], levels: dict[str, list[str]]) -> bytes:
+    """Milliseconds of each frame; dots show the level."""
+    figure, axes = _figure((10, 3.6))
+    colours = [BASE, "#555555", RIVAL, PAPER]
+    for (name, values), colour in zip(times.items(), colours, strict=False):
+        axes.plot(values, color=colour, linewidth=0.8, label=name)
+        for level, at in LEVELS.items():
+            places = [number for number, seen in enumerate(levels[name]) if seen == level]
+            if name == "stmg" and places:
+                axes.scatter(places, [values[place] for place in places], s=9, color=at, label=level, zorder=3)
+    axes.set(xlabel="frame", ylabel="latency (ms)", ylim=(0, None))
+    axes.legend(frameon=False, ncols=5, loc="upper right")
+    return _png(figure)
+
+
+def pareto(points: dict[str, tuple[float, float]], paper: bool = True) -> bytes:
+    """mIoU against FPS with the front of those that nothing beats in both; the paper's points apart, marked as such."""
+    figure = Figure(figsize=(11 if paper else 7, 4.6), layout="constrained")
+    panels = figure.subplots(1, 2 if paper else 1, squeeze=False)[0]
+    measured = panels[0]
+    for name, (miou, fps) in points.items():
+        colour = BASE if name.startswith("base") else OURS if name.startswith("stmg") else RIVAL
+        measured.scatter(fps, miou, color=colour, s=40 if colour == OURS else 24, zorder=3)
+        measured.annotate(name, (fps, miou), textcoords="offset points", xytext=(5, 4), fontsize=8)
+    front = front_of(points)
+    measured.plot([points[name][1] for name in front], [points[name][0] for name in front], color="#bbbbbb", zorder=1)
+    measured.set(xlabel="FPS, measured here", ylabel="mIoU (%)", title="measured")
+    if paper:
+        for name, (miou, fps) in PAPER_POINTS.items():
+            panels[1].scatter(fps, miou, color=PAPER, s=24, zorder=3)
+            panels[1].annotate(name, (fps, miou), textcoords="offset points", xytext=(5, 4), fontsize=8)
+        panels[1].set(xlabel="FPS, the paper's GPU", title="as the paper reports it, Cityscapes")
+    for axes in panels:
+        axes.grid(alpha=0.25)
+        axes.spines[["top", "right"]].set_visible(False)
+    return _png(figure)
+
+
+def front_of(points: dict[str, tuple[float, float]]) -> list[str]:
+    """Names of the points that no other beats in accuracy and speed, from slow to fast."""
+    names = sorted(points, key=lambda name: (-points[name][1], -points[name][0]))
+    front: list[str] = []
+    best = -np.inf
+    for name in names:
+        if points[name][0] > best:
+            front.append(name)
+            best = points[name][0]
+    return front[::-1]
+
+
+def curve(values: list[float], marks: dict[str, float], label: str) -> bytes:
+    """A value over the frames of a video, with lines across."""
+    figure, axes = _figure((10, 3.2))
+    axes.fill_between(range(len(values)), values, color=RIVAL, alpha=0.25)
+    axes.plot(values, color=RIVAL, linewidth=0.8)
+    for name, height in marks.items():
+        axes.axhline(height, linestyle="--", linewidth=0.8, color="#555555")
+        axes.annotate(name, (0, height), textcoords="offset points", xytext=(4, 3), fontsize=8)
+    axes.set(xlabel="frame", ylabel=label, ylim=(0, None))
+    return _png(figure)
+
+
+def tiles(images: list[Image], columns: int) -> bytes:
+    """Pictures of one size in rows."""
+    blank = np.full_like(images[0], 255)
+    rows = [images[start : start + columns] for start in range(0, len(images), columns)]
+    filled = [row + [blank] * (columns - len(row) if len(rows) > 1 else 0) for row in rows]
+    sheet = np.vstack([np.hstack(row) for row in filled])
+    done, data = cv2.imencode(".png", sheet[:, :, ::-1])
+    assert done
+    return bytes(data)
+
+
+def _figure(size: tuple[float, float]) -> tuple[Any, Any]:
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.25)
+    return figure, axes
+
+
+def _png(figure: Any) -> bytes:
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=110)
+    return data.getvalue()
