@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
-    from stmg.checkpoint import Card, load, save
+    from stmg.card import Card
+    from stmg.checkpoint import save
     from stmg.frames import Frame
+    from stmg.loading import load
     from stmg.masking import Masking
     from stmg.runtimes.torch import TorchRuntime
     from stmg.scheduler import AlwaysKey, DriftBudget, FixedPeriod, Level, PaperScheduler, PerFramePruning
@@ -21,8 +23,10 @@ __version__ = "0.1.0"
 # Names are imported when they are used: what runs without PyTorch must not need it installed.
 _HOMES = {
     "stmg.acceleration.accelerate": ("AcceleratedNetwork", "accelerate"),
-    "stmg.checkpoint": ("Card", "load", "save"),
+    "stmg.card": ("Card",),
+    "stmg.checkpoint": ("save",),
     "stmg.frames": ("Frame",),
+    "stmg.loading": ("load",),
     "stmg.masking": ("Masking",),
     "stmg.runtimes.torch": ("TorchRuntime",),
     "stmg.scheduler": ("AlwaysKey", "DriftBudget", "FixedPeriod", "Level", "PaperScheduler", "PerFramePruning"),

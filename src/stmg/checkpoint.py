@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
@@ -17,46 +16,14 @@ from safetensors.torch import save as serialised
 from torch import Tensor, nn
 
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
-from stmg.masking import Masking
+from stmg.card import Card, card_from, settings_of
 from stmg.networks import NETWORKS, build
-from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD, TorchRuntime, as_device
-from stmg.scheduler import scheduler_named
+from stmg.runtimes.torch import TorchRuntime, as_device
 from stmg.segmenter import VideoSegmenter
 
 WEIGHTS = "model.safetensors"
 CARD = "stmg.json"
 FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Card:
-    """What a checkpoint is, beside its weights."""
-
-    network: str
-    """A network of the package, or any other name for one that the loader is given."""
-    num_classes: int
-    size: tuple[int, int]
-    """(H, W) it was trained or meant for; others work."""
-    class_names: tuple[str, ...] = ()
-    palette: tuple[tuple[int, int, int], ...] = ()
-    mean: tuple[float, ...] = IMAGENET_MEAN
-    std: tuple[float, ...] = IMAGENET_STD
-    head: str | None = None
-    blocks: tuple[str, ...] = ()
-    output: str | int | None = None
-    mask_generator: bool = False
-    two_weight_sets: bool = False
-    distortion_aware: bool = True
-    """Whether block pruning was trained with the distortion bias."""
-    constant_mask: float | None = None
-    """One value that partial frames use instead of the learned spatial mask."""
-    scheduler: dict[str, Any] = field(default_factory=lambda: {"name": "drift"})
-    motion: str = "dis"
-    partial_scale: float = 1.0
-    fusion: float = 0.5
-    """What the moved scores of the frame before count for in a key frame's."""
-    notes: dict[str, Any] = field(default_factory=dict)
-    """Data, command, time, figures: whatever whoever made it wants known."""
 
 
 def save(folder: str | Path, network: AcceleratedNetwork, card: Card | None = None, *, half: bool = False) -> None:
@@ -95,8 +62,7 @@ def read_card(folder: Path) -> Card:
         content = json.loads(path.read_text())
         if content.pop("format", None) != FORMAT:
             raise ValueError(f"{path} has another format than {FORMAT}: it needs another version of stmg")
-        tuples = {key: _tupled(value) for key, value in content.items()}
-        return Card(**tuples)
+        return card_from(content)
     except (json.JSONDecodeError, TypeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from None
 
@@ -149,16 +115,7 @@ def load(
     """A segmenter from a shipped name, a checkpoint folder or a Hub id; `settings` are those of `VideoSegmenter`."""
     network, card = load_network(name, model, device)
     runtime = TorchRuntime(network, device=device, precision=precision, mean=card.mean, std=card.std)
-    chosen: dict[str, Any] = {
-        "scheduler": scheduler_named(**card.scheduler),
-        "motion": card.motion,
-        "partial_scale": card.partial_scale,
-        "fusion": card.fusion,
-        "palette": np.array(card.palette, np.uint8) if card.palette else None,
-        "class_names": card.class_names,
-        "masking": Masking() if card.constant_mask is None else Masking(spatial=card.constant_mask),
-    }
-    return VideoSegmenter(runtime, **{**chosen, **settings})
+    return VideoSegmenter(runtime, **{**settings_of(card), **settings})
 
 
 def shipped() -> tuple[str, ...]:
@@ -196,7 +153,3 @@ def _halved(value: Tensor) -> Tensor:
     """In half precision, unless it has no room for the values."""
     short = value.half() if value.is_floating_point() else value
     return short if bool(torch.isfinite(short).all()) else value
-
-
-def _tupled(value: Any) -> Any:
-    return tuple(_tupled(item) for item in value) if isinstance(value, list) else value

@@ -42,11 +42,12 @@ Scheduler = Annotated[
     str | None,
     typer.Option(help="drift, paper, fixed, per-frame, always-key; with settings: fixed:period=3,between=carry."),
 ]
+Runtime = Annotated[str | None, typer.Option(help="torch, onnxruntime or openvino; the model's own if not given.")]
 Motion = Annotated[str | None, typer.Option(help="dis, codec or none.")]
 Fusion = Annotated[
     float | None, typer.Option(help="What the scores before, moved, count for in key frames: 0 (nothing) to 0.9.")
 ]
-Model = Annotated[str, typer.Argument(help="Shipped name, checkpoint folder, Hub id, or file.py:function.")]
+Model = Annotated[str, typer.Argument(help="Shipped name, checkpoint or exported folder, Hub id, file.py:function.")]
 Data = Annotated[
     str, typer.Argument(help="CamVid, Cityscapes, a folder with a dataset.yaml, videos without labels, or street:0-9.")
 ]
@@ -74,6 +75,7 @@ def segment(
     fusion: Fusion = None,
     device: Device = None,
     precision: Precision = "fp32",
+    runtime: Runtime = None,
     threads: Threads = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many frames.")] = None,
     every: Annotated[int, typer.Option(min=1, help="Take each Nth frame.")] = 1,
@@ -91,6 +93,7 @@ def segment(
         weights=weights,
         device=device,
         precision=precision,
+        runtime=runtime,
         threads=threads,
         settings=_settings(scheduler, motion, fusion),
         every=every,
@@ -116,7 +119,7 @@ def inspect(
 ) -> None:
     """Show which residual blocks of a network can be skipped, and what each costs."""
     from stmg.commands.inspect import inspect as run
-    from stmg.commands.segment import use_threads
+    from stmg.commands.segmenters import use_threads
 
     use_threads(threads)
     raise typer.Exit(run(model, _size(size), classes, device, as_json, Console()))
@@ -136,6 +139,7 @@ def evaluate(
     weights: Weights = None,
     device: Device = None,
     precision: Precision = "fp32",
+    runtime: Runtime = None,
     threads: Threads = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and pictures.")] = Path("out/evaluate"),
 ) -> None:
@@ -146,7 +150,7 @@ def evaluate(
     from stmg.commands.evaluate import evaluate as run
     from stmg.commands.judging import Contest
 
-    settings = _model(weights, device, precision, threads, _settings(scheduler, motion, fusion))
+    settings = _model(weights, device, precision, runtime, threads, _settings(scheduler, motion, fusion))
     raise typer.Exit(run(settings, Contest(model, data, split, _size(size), limit), paper, out, Console()))
 
 
@@ -170,6 +174,7 @@ def benchmark(
     weights: Weights = None,
     device: Device = None,
     precision: Precision = "fp32",
+    runtime: Runtime = None,
     threads: Threads = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and pictures.")] = Path("out/benchmark"),
 ) -> None:
@@ -180,7 +185,7 @@ def benchmark(
     from stmg.commands.benchmark import benchmark as run
 
     code = run(
-        _model(weights, device, precision, threads, _settings(scheduler, motion, fusion)),
+        _model(weights, device, precision, runtime, threads, _settings(scheduler, motion, fusion)),
         model,
         source,
         [found for text in size or [] if (found := _size(text))],
@@ -214,7 +219,7 @@ def ablate(
     from stmg.commands.ablate import ablate as run
     from stmg.commands.judging import Contest
 
-    settings = _model(None, device, "fp32", threads, {})
+    settings = _model(None, device, "fp32", None, threads, {})
     raise typer.Exit(run(settings, Contest(model, data, split, _size(size), limit), also or [], seeds, out, Console()))
 
 
@@ -230,13 +235,14 @@ def profile(
     weights: Weights = None,
     device: Device = None,
     precision: Precision = "fp32",
+    runtime: Runtime = None,
     threads: Threads = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and pictures.")] = Path("out/profile"),
 ) -> None:
     """Before any training: how much of this video repeats, what speed-up to expect here, and whether it is worth it."""
     from stmg.commands.profile import profile as run
 
-    settings = _model(weights, device, precision, threads, {})
+    settings = _model(weights, device, precision, runtime, threads, {})
     raise typer.Exit(run(settings, model, source, _size(size), frames, changed / 100, out, Console()))
 
 
@@ -249,6 +255,23 @@ def report(
     from stmg.commands.report import report as run
 
     raise typer.Exit(run(runs, out, Console()))
+
+
+@app.command()
+def export(
+    model: Annotated[
+        str, typer.Argument(help="Shipped name, checkpoint folder, Hub id, network such as ddrnet39, file.py:function.")
+    ],
+    to: Annotated[str, typer.Option(help="onnx or openvino.")] = "onnx",
+    size: Annotated[str | None, typer.Option(help="HEIGHTxWIDTH of the frames; the model's own if not given.")] = None,
+    weights: Weights = None,
+    check: Annotated[str | None, typer.Option(help="A video whose frames to compare on; noise if not given.")] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the graphs.")] = Path("out/export"),
+) -> None:
+    """Write a model as graphs for ONNX Runtime or OpenVINO, and compare them with PyTorch."""
+    from stmg.commands.export import export_model
+
+    raise typer.Exit(export_model(model, to, _size(size), weights, check, out, Console()))
 
 
 @app.command()
@@ -267,7 +290,7 @@ def train(
     threads: Threads = None,
 ) -> None:
     """Train a network as a recipe says. The same command goes on with a run that was stopped, however it was."""
-    from stmg.commands.segment import use_threads
+    from stmg.commands.segmenters import use_threads
     from stmg.commands.train import train_recipe
     from stmg.training.processes import Machines
 
@@ -307,7 +330,7 @@ def demo(
 ) -> None:
     """Render a street that the shipped network has never seen and segment it, with and without stmg."""
     from stmg.commands.demo import demo as run
-    from stmg.commands.segment import use_threads
+    from stmg.commands.segmenters import use_threads
 
     use_threads(threads)
     raise typer.Exit(run(out, frames, Console()))
@@ -358,13 +381,19 @@ def _settings(scheduler: str | None, motion: str | None, fusion: float | None) -
 
 
 def _model(
-    weights: Path | None, device: str | None, precision: str, threads: int | None, settings: dict[str, Any]
+    weights: Path | None,
+    device: str | None,
+    precision: str,
+    runtime: str | None,
+    threads: int | None,
+    settings: dict[str, Any],
 ) -> dict[str, Any]:
     """How the model that is judged is made."""
-    from stmg.commands.segment import use_threads
+    from stmg.commands.segmenters import use_threads
 
     use_threads(threads)
-    return {"weights": weights, "device": device, "precision": precision, **settings}
+    made = {"weights": weights, "device": device, "precision": precision, "runtime": runtime, "threads": threads}
+    return {**made, **settings}
 
 
 def _scheduler(text: str | None) -> Any:

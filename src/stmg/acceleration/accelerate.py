@@ -14,8 +14,7 @@ from stmg.acceleration.cost import MacCounter, count_parameters
 from stmg.acceleration.gates import Blend, Gate, Pass, Tap, replace, running, ungated
 from stmg.acceleration.mask_generator import MaskGenerator
 from stmg.acceleration.residual import Block, find_blocks, named_blocks, record_calls, submodule
-from stmg.scheduler import Level
-from stmg.state import Cost
+from stmg.cost import Costs
 
 
 class Computed(NamedTuple):
@@ -25,33 +24,6 @@ class Computed(NamedTuple):
     """The head's input, maps (N, C, h, w); the logits themselves if the network has no head to be split off."""
     logits: Tensor
     """(N, num_classes, h, w)."""
-
-
-class Costs(NamedTuple):
-    """Multiply-accumulates at one frame size, and parameters."""
-
-    network: int
-    blocks: tuple[int, ...]
-    head: int
-    mask_generator: int
-    params: int
-    block_params: tuple[int, ...]
-    mask_params: int
-
-    def of_pass(self, keep: Sequence[bool], scale: float = 1.0) -> int:
-        """Executed by the network with some blocks skipped, at a smaller scale; the head always runs at full scale."""
-        skipped = sum(macs for macs, kept in zip(self.blocks, keep, strict=True) if not kept)
-        return round((self.network - self.head - skipped) * scale**2) + self.head
-
-    def of_frame(self, level: Level, keep: Sequence[bool], scale: float = 1.0, masked: bool = False) -> Cost:
-        """Executed by a frame of a level; `masked` if the mask generator looked at it."""
-        masks = Cost(self.mask_generator, 0, self.mask_params) if masked else Cost()
-        if level is Level.CARRY:
-            return masks
-        if level is Level.KEY:
-            return Cost(masks.macs + self.network, self.head, masks.params + self.params)
-        skipped = sum(params for params, kept in zip(self.block_params, keep, strict=True) if not kept)
-        return Cost(masks.macs + self.of_pass(keep, scale), self.head, masks.params + self.params - skipped)
 
 
 class AcceleratedNetwork(nn.Module):

@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from stmg.commands.judging import Contest, contest
-from stmg.commands.models import segmenter_for
 from stmg.commands.progress import progress_bar
 from stmg.commands.results import leave
+from stmg.commands.segmenters import segmenter_for
 from stmg.evaluation.ablation import ablate as measure
 from stmg.evaluation.ablation import count_rows
 from stmg.segmenter import VideoSegmenter

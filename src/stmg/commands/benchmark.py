@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from stmg.commands.judging import native_size, num_classes
-from stmg.commands.models import segmenter_for
 from stmg.commands.progress import progress_bar
 from stmg.commands.results import leave
+from stmg.commands.segmenters import segmenter_for
 from stmg.data.catalogue import open_dataset
 from stmg.data.dataset import DataError
 from stmg.evaluation.accuracy import ConfusionMatrix

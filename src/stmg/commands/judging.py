@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from stmg.checkpoint import find, read_card
-from stmg.commands.models import is_code, segmenter_for
+from stmg.commands.models import is_code
+from stmg.commands.segmenters import segmenter_for
 from stmg.data.catalogue import open_dataset
 from stmg.data.dataset import Dataset
 from stmg.networks import NETWORKS

@@ -1,4 +1,4 @@
-"""Models as a user names them on the command line."""
+"""Networks of PyTorch as a user names them on the command line."""
 
 from __future__ import annotations
 
@@ -21,19 +21,16 @@ from stmg.runtimes.torch import TorchRuntime, as_device
 from stmg.segmenter import VideoSegmenter
 
 
-def segmenter_for(
+def torch_segmenter(
     model: str,
     weights: Path | None,
     size: tuple[int, int],
     device: str | None,
     precision: str,
-    untrained: bool = False,
+    untrained: bool,
     **settings: Any,
 ) -> VideoSegmenter:
-    """A segmenter from a shipped name, a checkpoint folder, a Hub id, `file.py:function`, or a network and weights.
-
-    `untrained` allows a network without weights: its labels mean nothing, its speed does.
-    """
+    """A segmenter from a shipped name, a checkpoint folder, a Hub id, `file.py:function`, or a network and weights."""
     if not is_code(model) and model not in NETWORKS:
         if weights is not None:
             raise ValueError(f"--weights goes with one of the networks {', '.join(NETWORKS)} or file.py:function")

@@ -8,9 +8,9 @@ from typing import Any
 from rich.console import Console
 
 from stmg.commands.judging import num_classes
-from stmg.commands.models import segmenter_for
 from stmg.commands.progress import progress_bar
 from stmg.commands.results import leave
+from stmg.commands.segmenters import segmenter_for
 from stmg.evaluation.profile import profile as look
 from stmg.video import open_video
 

@@ -10,15 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import cv2
-import torch
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from stmg.commands.models import segmenter_for
 from stmg.commands.progress import progress_bar
+from stmg.commands.segmenters import segmenter_for, use_threads
 from stmg.segmenter import VideoSegmenter
 from stmg.sinks import VIDEO_FORMATS, LabelImages, OverlayVideo, Records, Sink, Sinks
 from stmg.state import FrameResult
@@ -38,6 +36,7 @@ def segment(
     weights: Path | None,
     device: str | None,
     precision: str,
+    runtime: str | None,
     threads: int | None,
     settings: dict[str, Any],
     every: int,
@@ -50,7 +49,16 @@ def segment(
     use_threads(threads)
     interrupted = False
     with open_video(source, every=every, limit=limit, resize=resize, fps=fps) as video:
-        segmenter = segmenter_for(model, weights, resize or video.size or (360, 480), device, precision, **settings)
+        segmenter = segmenter_for(
+            model,
+            weights=weights,
+            size=resize or video.size or (360, 480),
+            device=device,
+            precision=precision,
+            runtime=runtime,
+            threads=threads,
+            **settings,
+        )
         for note in (*segmenter.runtime.notes, *_idle_masks(segmenter)):
             console.print(f"[yellow]{escape(note)}[/]")
         sinks = sinks_for(source, out, save, video, segmenter)
@@ -85,15 +93,6 @@ def _idle_masks(segmenter: VideoSegmenter) -> tuple[str, ...]:
         f"the model has no trained mask generator, so partial frames of the scheduler {segmenter.scheduler.name} "
         "run every block and save nothing; --scheduler drift carries frames instead",
     )
-
-
-def use_threads(threads: int | None) -> None:
-    """How many threads PyTorch and OpenCV may use."""
-    if threads is not None:
-        if threads < 1:
-            raise ValueError(f"at least 1 thread is needed; got {threads}")
-        torch.set_num_threads(threads)
-        cv2.setNumThreads(threads)
 
 
 def sinks_for(source: str, out: Path, save: list[str] | None, video: VideoSource, segmenter: VideoSegmenter) -> Sinks:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.frames import Image
-from stmg.motion import Field, move
+from stmg.motion import Field
 from stmg.runtimes import Output
+from stmg.runtimes.arrays import fused
 from stmg.runtimes.labels import labels_of
 from stmg.scheduler import Level
 from stmg.state import Cost, Labels, Map, Masks
@@ -51,14 +52,7 @@ class BlackBoxRuntime:
     def fused(self, now: Any, before: Any, path: Field | None, share: Map) -> Any:
         if before.ndim == 2 or now.ndim == 2:  # labels cannot be averaged
             return now
-        height, width = before.shape[1:]
-        moved = move(np.ascontiguousarray(before.transpose(1, 2, 0)), path).reshape(height, width, -1)
-        fresh = now.transpose(1, 2, 0)
-        if fresh.shape[:2] != (height, width):
-            fresh = cv2.resize(fresh, (width, height), interpolation=cv2.INTER_LINEAR)
-        fresh = fresh.reshape(height, width, -1)  # OpenCV drops the axis of a single class
-        kept = cv2.resize(share, (width, height), interpolation=cv2.INTER_LINEAR)[:, :, None]
-        return np.ascontiguousarray((fresh + kept * (moved - fresh)).transpose(2, 0, 1))
+        return fused(now, before, path, share)
 
     def labels(self, scores: Any, size: tuple[int, int]) -> Labels:
         if scores.ndim == 3:

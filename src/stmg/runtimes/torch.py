@@ -11,10 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from stmg.acceleration.accelerate import AcceleratedNetwork, Computed, Costs, accelerate
+from stmg.acceleration.accelerate import AcceleratedNetwork, Computed, accelerate
 from stmg.acceleration.aggregation import aggregate
 from stmg.acceleration.cost import synchronise
 from stmg.acceleration.folding import fold_batch_norm
+from stmg.card import IMAGENET_MEAN, IMAGENET_STD
+from stmg.cost import Costs
 from stmg.frames import Image
 from stmg.motion import Field, move
 from stmg.runtimes import Output
@@ -22,8 +24,6 @@ from stmg.runtimes.labels import MOST_CLASSES, labels_of
 from stmg.scheduler import Level
 from stmg.state import Cost, Labels, Map, Masks
 
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -59,8 +59,8 @@ class TorchRuntime:
         if optimise:
             self._fold_and_lay_out()
         self.precision = precision
-        self._mean = torch.tensor(mean, device=self.device).reshape(1, 3, 1, 1) * 255
-        self._scale = 1 / (torch.tensor(std, device=self.device).reshape(1, 3, 1, 1) * 255)
+        self.mean = torch.tensor(mean, device=self.device).reshape(1, 3, 1, 1) * 255
+        self.scale = 1 / (torch.tensor(std, device=self.device).reshape(1, 3, 1, 1) * 255)
         self._costs: dict[tuple[int, int], Costs] = {}
 
     def _fold_and_lay_out(self) -> None:
@@ -92,7 +92,7 @@ class TorchRuntime:
     def prepare(self, image: Image) -> Tensor:
         # (H, W, 3) in memory is (1, 3, H, W) channels last: no copy is made to permute it.
         pixels = torch.from_numpy(image).to(self.device, non_blocking=True)[None].permute(0, 3, 1, 2)
-        normalised = ((pixels - self._mean) * self._scale).to(self.network.dtype)
+        normalised = ((pixels - self.mean) * self.scale).to(self.network.dtype)
         return normalised if self.optimise else normalised.contiguous()
 
     @torch.inference_mode()

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from stmg.acceleration.accelerate import find_logits
+from stmg.card import IMAGENET_MEAN, IMAGENET_STD
 from stmg.config import Loss
-from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD
 from stmg.training.losses import distillation, enlarged, segmentation
 
 Losses = dict[str, Tensor]

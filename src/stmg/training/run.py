@@ -16,7 +16,8 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.optim.swa_utils import AveragedModel
 
 from stmg.acceleration.accelerate import AcceleratedNetwork
-from stmg.checkpoint import Card, save
+from stmg.card import Card
+from stmg.checkpoint import save
 from stmg.config import Recipe
 from stmg.data.catalogue import open_dataset
 from stmg.data.clips import Clips

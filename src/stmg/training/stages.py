@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate, find_logits
 from stmg.acceleration.folding import fold_batch_norm
-from stmg.checkpoint import Card, load_network
+from stmg.card import IMAGENET_MEAN, IMAGENET_STD, Card
+from stmg.checkpoint import load_network
 from stmg.config import Recipe
 from stmg.data.clips import Clips, is_moving
 from stmg.data.dataset import Dataset, Video
@@ -23,7 +24,7 @@ from stmg.masking import Masking
 from stmg.networks import build, pretrain
 from stmg.networks.foreign import load_foreign
 from stmg.overlay import draw_labels, draw_mask
-from stmg.runtimes.torch import IMAGENET_MEAN, IMAGENET_STD, TorchRuntime
+from stmg.runtimes.torch import TorchRuntime
 from stmg.scheduler import FixedPeriod
 from stmg.segmenter import VideoSegmenter
 from stmg.state import FrameResult, Labels

@@ -1,0 +1,83 @@
+"""stmg export: a model as graphs for another runtime, compared with PyTorch before it is trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.markup import escape
+
+from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
+from stmg.card import Card
+from stmg.checkpoint import find, load_network
+from stmg.commands.models import from_code, is_code, weighted
+from stmg.export import compared, export
+from stmg.loading import load
+from stmg.networks import NETWORKS, build
+from stmg.networks.foreign import load_foreign, read_state_dict
+from stmg.runtimes.exported import ExportedRuntime
+from stmg.video import open_video
+
+FRAMES = 3  # on which the export is compared
+MOST_APART = 1e-3  # of the largest score; more than rounding explains
+
+
+def export_model(
+    model: str,
+    kind: str,
+    size: tuple[int, int] | None,
+    weights: Path | None,
+    check: str | None,
+    out: Path,
+    console: Console,
+) -> int:
+    """Export, load what was written, and run both on the same frames; exit code 1 if they disagree."""
+    network, card = _network(model, size, weights)
+    size = size or card.size
+    with console.status(f"exporting {escape(model)} at {size[0]}x{size[1]} to {kind}"):
+        export(network, card, size, kind, out)
+    runtime = load(out).runtime
+    assert isinstance(runtime, ExportedRuntime)
+    found = compared(network, card, runtime, _frames(check, size))
+    files = sorted(path.name for path in out.iterdir() if path.is_file())
+    console.print(f"[bold]{escape(str(out))}[/]: {', '.join(files)}")
+    console.print(
+        f"against PyTorch on {FRAMES} frames, whole and with every second block skipped: the scores differ by at most "
+        f"{found.scores:.1e} of the largest, the features by {found.features:.1e}, the labels on {found.labels:.3%} of "
+        "the pixels"
+    )
+    if found.scores > MOST_APART:
+        console.print("[bold red]that is more than rounding explains; do not use this export[/]")
+        return 1
+    console.print(f"use it: stmg segment VIDEO --model {escape(str(out))} --resize {size[0]}x{size[1]}")
+    return 0
+
+
+def _network(model: str, size: tuple[int, int] | None, weights: Path | None) -> tuple[AcceleratedNetwork, Card]:
+    if not is_code(model) and model not in NETWORKS:
+        network, card = load_network(find(model))
+        return network, card
+    made: Any
+    if is_code(model):
+        made = from_code(model)
+        if not isinstance(made, torch.nn.Module):
+            raise ValueError(f"{model} gives a {type(made).__name__}; only a torch.nn.Module can be exported")
+        if weights is not None:
+            load_foreign(made, read_state_dict(weights))
+    else:
+        made = build(model, 19) if weights is None else weighted(model, weights)
+    size = size or (360, 480)
+    if not isinstance(made, AcceleratedNetwork):
+        made = accelerate(made, torch.zeros(1, 3, *size), timed=False)
+    return made, Card(model, made.num_classes, size)
+
+
+def _frames(check: str | None, size: tuple[int, int]) -> list[Any]:
+    if check is not None:
+        with open_video(check, resize=size, limit=FRAMES) as video:
+            return [frame.image for frame in video]
+    draw = np.random.default_rng(0)
+    return [draw.integers(0, 256, (*size, 3), np.uint8) for _ in range(FRAMES)]

@@ -1,0 +1,50 @@
+"""Segmenters as a user names them on the command line; PyTorch is imported only for those that need it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stmg.loading import is_graph, load
+from stmg.segmenter import VideoSegmenter
+
+
+def segmenter_for(
+    model: str,
+    *,
+    weights: Path | None = None,
+    size: tuple[int, int] = (360, 480),
+    device: str | None = None,
+    precision: str = "fp32",
+    runtime: str | None = None,
+    threads: int | None = None,
+    untrained: bool = False,
+    **settings: Any,
+) -> VideoSegmenter:
+    """A segmenter from a shipped name, a checkpoint or exported folder, a graph, a Hub id, or a network and weights.
+
+    `untrained` allows a network without weights: its labels mean nothing, its speed does.
+    """
+    if is_graph(model) or runtime not in (None, "torch"):
+        if weights is not None:
+            raise ValueError(f"--weights goes with a network of PyTorch; {model} brings its own")
+        return load(model, runtime=runtime, threads=threads, **settings)
+    from stmg.commands.models import torch_segmenter
+
+    return torch_segmenter(model, weights, size, device, precision, untrained, **settings)
+
+
+def use_threads(threads: int | None) -> None:
+    """How many threads OpenCV and PyTorch may use."""
+    if threads is None:
+        return
+    if threads < 1:
+        raise ValueError(f"at least 1 thread is needed; got {threads}")
+    import cv2
+
+    cv2.setNumThreads(threads)
+    try:
+        import torch
+    except ImportError:
+        return
+    torch.set_num_threads(threads)

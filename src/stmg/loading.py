@@ -1,0 +1,63 @@
+"""Loading: a segmenter from a checkpoint, from an exported folder, or from a graph that somebody else made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stmg.card import settings_of
+from stmg.runtimes.engines import ENGINES
+from stmg.runtimes.exported import DESCRIPTION, ExportedRuntime, read_description
+from stmg.runtimes.plain import PLAIN, PlainGraph
+from stmg.segmenter import VideoSegmenter
+
+RUNTIMES = ("torch", *ENGINES)
+
+
+def load(
+    name: str | Path,
+    *,
+    runtime: str | None = None,
+    model: Any = None,
+    device: str | None = None,
+    precision: str = "fp32",
+    threads: int | None = None,
+    **settings: Any,
+) -> VideoSegmenter:
+    """A segmenter from a shipped name, a checkpoint folder, a Hub id, an exported folder, or an .onnx or .xml file.
+
+    runtime: torch, onnxruntime or openvino; if not given, what the folder or file is for.
+    model: the network itself, where a checkpoint is of a network of your own.
+    precision: fp32, or bf16 or fp16 by autocast, for PyTorch.
+    threads: of an exported network; PyTorch takes its own.
+    settings: those of `VideoSegmenter`, laid over the checkpoint's.
+    """
+    if runtime is not None and runtime not in RUNTIMES:
+        raise ValueError(f"no runtime is called {runtime!r}; there are {', '.join(RUNTIMES)}")
+    path = Path(name)
+    if path.suffix in PLAIN and path.is_file():
+        return VideoSegmenter(PlainGraph(path, _engine(runtime or PLAIN[path.suffix], threads)), **settings)
+    if (path / DESCRIPTION).is_file():
+        kind = read_description(path)["kind"]
+        runtime = runtime or {"onnx": "onnxruntime"}.get(kind, kind)
+        if runtime == "torch":
+            raise ValueError(f"{path} is exported for {kind}; PyTorch runs the checkpoint it was made from")
+        exported = ExportedRuntime(path, _engine(runtime, threads))
+        return VideoSegmenter(exported, **{**settings_of(exported.card), **settings})
+    if runtime not in (None, "torch"):
+        raise ValueError(f"{name} is not exported; first: stmg export {name} --to {runtime} --out DIR")
+    from stmg.checkpoint import load as load_checkpoint
+
+    return load_checkpoint(name, model=model, device=device, precision=precision, **settings)
+
+
+def is_graph(name: str | Path) -> bool:
+    """Whether this is an exported folder or a graph file, which need no PyTorch."""
+    path = Path(name)
+    return (path.suffix in PLAIN and path.is_file()) or (path / DESCRIPTION).is_file()
+
+
+def _engine(runtime: str, threads: int | None) -> Any:
+    if runtime not in ENGINES:
+        raise ValueError(f"{runtime} does not run graphs; {' and '.join(ENGINES)} do")
+    return ENGINES[runtime](threads)

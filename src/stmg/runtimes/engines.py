@@ -1,0 +1,203 @@
+"""Engines: what runs an exported graph: blocks are left out of it for good, it is compiled, and may be kept on disk."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
+Run = Callable[[Arrays], Arrays]
+
+
+class Pair(NamedTuple):
+    """Names of tensors in a graph."""
+
+    block: int
+    skipped: str
+    """What stands in when the block is left out."""
+    given: str
+    """What the block gives."""
+
+
+class Engine(Protocol):
+    """Compiles graphs for this machine."""
+
+    name: str
+    version: str
+    ending: str
+    """Of compiled graphs on disk."""
+
+    def compile(self, graph: Path, pairs: Iterable[Pair], outputs: tuple[str, ...], kept: Path | None) -> Run:
+        """A function from inputs to outputs by name, of the graph without the blocks of `pairs`.
+
+        With `kept`, a compiled graph is read from there if it is there, and left there if not.
+        """
+
+    def open(self, graph: Path) -> tuple[Callable[[NDArray[Any]], NDArray[Any]], tuple[Any, ...], bool]:
+        """A plain graph of one input: a function from it to its first output, its shape, whether it takes bytes."""
+
+
+class OnnxRuntime:
+    """ONNX Runtime on the CPU, or on what `providers` names."""
+
+    name = "onnxruntime"
+    ending = "onnx"
+
+    def __init__(self, threads: int | None = None, providers: tuple[str, ...] = ("CPUExecutionProvider",)) -> None:
+        try:
+            import onnx
+            import onnxruntime
+        except ImportError:
+            raise ImportError('the runtime onnxruntime needs: pip install "stmg[onnx]"') from None
+        self._onnx, self._runtime = onnx, onnxruntime
+        self.version = str(onnxruntime.__version__)
+        self.threads, self.providers = threads, list(providers)
+
+    def compile(self, graph: Path, pairs: Iterable[Pair], outputs: tuple[str, ...], kept: Path | None) -> Run:
+        options = self._options()
+        source: Any = str(kept)
+        if kept is None or not kept.is_file():
+            source = self._without(graph, pairs, outputs).SerializeToString()
+            if kept is not None:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                options.optimized_model_filepath = f"{kept}.new"
+        session = self._runtime.InferenceSession(source, options, providers=self.providers)
+        if kept is not None and Path(f"{kept}.new").is_file():
+            os.replace(f"{kept}.new", kept)
+        names = [output.name for output in session.get_outputs()]
+        return lambda inputs: dict(zip(names, session.run(names, inputs), strict=True))
+
+    def open(self, graph: Path) -> tuple[Callable[[NDArray[Any]], NDArray[Any]], tuple[Any, ...], bool]:
+        options = self._options()
+        try:
+            session = self._runtime.InferenceSession(str(graph), options, providers=self.providers)
+        except Exception as error:
+            raise ValueError(f"{graph} cannot be loaded: {str(error).splitlines()[0]}") from None
+        (image,) = _only(session.get_inputs(), graph)
+        return (
+            lambda pixels: session.run(None, {image.name: pixels})[0],
+            tuple(image.shape),
+            image.type == "tensor(uint8)",
+        )
+
+    def _options(self) -> Any:
+        options = self._runtime.SessionOptions()
+        options.log_severity_level = 3
+        if self.threads:
+            options.intra_op_num_threads = self.threads
+        return options
+
+    def _without(self, graph: Path, pairs: Iterable[Pair], outputs: tuple[str, ...]) -> Any:
+        """The graph with what each pair gives replaced by what stands in for it, and nothing computed for nobody."""
+        model = self._onnx.load(str(graph))
+        made = {name: node for node in model.graph.node for name in node.output}
+
+        def origin(name: str) -> str:
+            # A tensor that is also an output of the graph may have been copied to carry the output's name.
+            while name in made and made[name].op_type == "Identity":
+                name = made[name].input[0]
+            return name
+
+        instead = {origin(pair.given): origin(pair.skipped) for pair in pairs}
+        for node in model.graph.node:
+            for place, name in enumerate(node.input):
+                seen = origin(name)
+                while seen in instead:
+                    seen = instead[seen]
+                if seen != origin(name):
+                    node.input[place] = seen
+        wanted = [output for output in model.graph.output if output.name in outputs]
+        del model.graph.output[:]
+        model.graph.output.extend(wanted)
+        needed, used = [output.name for output in wanted], set()
+        made = {name: node for node in model.graph.node for name in node.output}
+        while needed:
+            name = needed.pop()
+            if name in made and id(made[name]) not in used:
+                used.add(id(made[name]))
+                needed += made[name].input
+        nodes = [node for node in model.graph.node if id(node) in used]
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+        read = {name for node in nodes for name in node.input}
+        weights = [tensor for tensor in model.graph.initializer if tensor.name in read]
+        del model.graph.initializer[:]
+        model.graph.initializer.extend(weights)
+        del model.graph.value_info[:]
+        return model
+
+
+class OpenVino:
+    """OpenVINO on the CPU, or on what `device` names."""
+
+    name = "openvino"
+    ending = "blob"
+
+    def __init__(self, threads: int | None = None, device: str = "CPU") -> None:
+        try:
+            import openvino
+        except ImportError:
+            raise ImportError('the runtime openvino needs: pip install "stmg[openvino]"') from None
+        self._core = openvino.Core()
+        self.version = str(openvino.__version__)
+        self._device = device
+        self._settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
+        if threads:
+            self._settings["INFERENCE_NUM_THREADS"] = threads
+
+    def compile(self, graph: Path, pairs: Iterable[Pair], outputs: tuple[str, ...], kept: Path | None) -> Run:
+        if kept is not None and kept.is_file():
+            compiled = self._core.import_model(io.BytesIO(kept.read_bytes()), self._device, self._settings)
+        else:
+            compiled = self._core.compile_model(self._without(graph, pairs, outputs), self._device, self._settings)
+            if kept is not None:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                Path(f"{kept}.new").write_bytes(compiled.export_model().getvalue())
+                os.replace(f"{kept}.new", kept)
+        order = [(output, next(iter(output.names & set(outputs)))) for output in compiled.outputs]
+
+        def run(inputs: Arrays) -> Arrays:
+            found = compiled(inputs, share_inputs=True)
+            return {name: np.array(found[output]) for output, name in order}
+
+        return run
+
+    def open(self, graph: Path) -> tuple[Callable[[NDArray[Any]], NDArray[Any]], tuple[Any, ...], bool]:
+        try:
+            model = self._core.read_model(str(graph))
+            compiled = self._core.compile_model(model, self._device, self._settings)
+        except RuntimeError as error:
+            raise ValueError(f"{graph} cannot be loaded: {str(error).splitlines()[0]}") from None
+        (image,) = _only(model.inputs, graph)
+        shape = tuple(side.get_length() if side.is_static else None for side in image.get_partial_shape())
+        first = compiled.output(0)
+        return lambda pixels: compiled(pixels)[first], shape, image.get_element_type().get_type_name() == "u8"
+
+    def _without(self, graph: Path, pairs: Iterable[Pair], outputs: tuple[str, ...]) -> Any:
+        model = self._core.read_model(str(graph))
+        instead = []
+        for pair in pairs:
+            given, skipped = (model.output(name).get_node().input_value(0) for name in (pair.given, pair.skipped))
+            instead.append((given, skipped))
+        for result in list(model.results):
+            if not result.output(0).get_names() & set(outputs):
+                model.remove_result(result)
+        for given, skipped in instead:
+            for target in list(given.get_target_inputs()):
+                target.replace_source_output(skipped)
+        return model
+
+
+def _only(inputs: Any, graph: Path) -> Any:
+    if len(inputs) != 1:
+        raise ValueError(f"{graph} takes {len(inputs)} inputs; a plain network takes one image")
+    return inputs
+
+
+ENGINES: dict[str, type[OnnxRuntime] | type[OpenVino]] = {"onnxruntime": OnnxRuntime, "openvino": OpenVino}

@@ -1,0 +1,208 @@
+"""An exported network: graphs in a folder, run by an engine. It needs no PyTorch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+
+from stmg.card import Card, card_from
+from stmg.cost import Costs
+from stmg.frames import Image
+from stmg.motion import Field
+from stmg.runtimes import Output
+from stmg.runtimes.arrays import Array, fused, moved
+from stmg.runtimes.engines import Engine, Pair, Run
+from stmg.runtimes.labels import labels_of
+from stmg.scheduler import Level
+from stmg.state import Cost, Labels, Map, Masks
+
+DESCRIPTION = "export.json"
+FORMAT = 1
+PATTERNS = 8  # compiled patterns of open blocks that are kept, in memory and on disk
+
+
+class Graph(NamedTuple):
+    """A file of the export."""
+
+    file: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Prepared(NamedTuple):
+    """An image as the graphs want it, (1, H, W, 3) uint8."""
+
+    image: Image
+
+
+class ExportedRuntime:
+    """Runs an exported folder at the frame size it was exported for; other sizes are brought to it and back.
+
+    Blocks are left out of a graph before it is compiled: one compiled graph for each pattern of open blocks. A new
+    pattern is compiled in the background, and until it is there one that opens at least the same blocks stands in.
+    """
+
+    def __init__(self, folder: Path, engine: Engine, patterns: int = PATTERNS) -> None:
+        described = read_description(folder)
+        self.folder, self.engine = folder, engine
+        self.size: tuple[int, int] = tuple(described["size"])
+        self.card: Card = card_from(described["card"])
+        costs = described["costs"]
+        self.costs = Costs(**{key: tuple(value) if isinstance(value, list) else value for key, value in costs.items()})
+        self._graphs = {name: Graph(**graph) for name, graph in described["graphs"].items()}
+        self._pairs = [Pair(*pair) for pair in described["pairs"]]
+        self.num_blocks = len(self.costs.blocks)
+        self.has_mask_generator = "compare" in self._graphs
+        self.notes: tuple[str, ...] = ()
+        self._cache = cache_folder(folder, engine)
+        self._full = self._compiled("full")
+        self._encode = self._compiled("encode") if self.has_mask_generator else None
+        self._compare = self._compiled("compare") if self.has_mask_generator else None
+        self._patterns = _Patterns(self, patterns) if "partial" in self._graphs else None
+
+    def prepare(self, image: Image) -> Prepared:
+        if image.shape[:2] != self.size:
+            image = cv2.resize(image, self.size[::-1], interpolation=cv2.INTER_AREA)
+        return Prepared(np.ascontiguousarray(image)[None])
+
+    def encode(self, prepared: Prepared) -> Array:
+        assert self._encode is not None
+        encoded: Array = self._encode({"image": prepared.image})["encoded"]
+        return encoded
+
+    def compare(self, before: Array, now: Array, path: Field | None) -> Masks:
+        assert self._compare is not None
+        found = self._compare({"before": moved(before[0], path)[None], "now": now})
+        keep = tuple(bool(value > 0.5) for value in found["keep"].reshape(-1))
+        return Masks(keep, np.ascontiguousarray(found["changed"][0, 0], np.float32))
+
+    def full(self, prepared: Prepared) -> Output:
+        return self._output(self._full({"image": prepared.image}))
+
+    def partial(self, prepared: Prepared, masks: Masks, previous: Any, path: Field | None, scale: float) -> Output:
+        if self._patterns is None:
+            raise ValueError(f"{self.folder} was exported without partial frames: it has no blocks to skip")
+        if scale != self.card.partial_scale:
+            asked = f"partial frames at {self.card.partial_scale:g}, not {scale:g}"
+            raise ValueError(f"{self.folder} was exported for {asked}: export it again")
+        height, width = previous[0].shape[1:]
+        changed: Any = cv2.resize(masks.changed, (width, height), interpolation=cv2.INTER_LINEAR)
+        before = {f"before{number}": moved(maps, path)[None] for number, maps in enumerate(previous)}
+        run = self._patterns.ready(masks.keep)
+        return self._output(run({"image": prepared.image, "changed": changed[None, None], **before}))
+
+    def compile(self, keep: tuple[bool, ...]) -> None:
+        """Compile a pattern now, and wait for it."""
+        if self._patterns is not None:
+            self._patterns.wait(keep)
+
+    def fused(self, now: Array, before: Array, path: Field | None, share: Map) -> Array:
+        return fused(now, before, path, share)
+
+    def labels(self, scores: Array, size: tuple[int, int]) -> Labels:
+        return labels_of(scores, size)
+
+    def cost(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool) -> Cost:
+        return self.costs.of_frame(level, keep, scale, masked)
+
+    def pattern_graph(self, keep: tuple[bool, ...]) -> Run:
+        """The graph of partial frames with the closed blocks left out, compiled."""
+        closed = [pair for pair in self._pairs if not keep[pair.block]]
+        bits = "".join("1" if kept else "0" for kept in keep) or "all"
+        return self._compiled("partial", closed, self.pattern_file(bits))
+
+    def pattern_file(self, bits: str) -> Path:
+        """Where a compiled pattern is kept: a compiled graph is for one machine and one version, an export is not."""
+        return self._cache / f"{bits}.{self.engine.ending}"
+
+    def _compiled(self, name: str, closed: list[Pair] | None = None, kept: Path | None = None) -> Run:
+        graph = self._graphs[name]
+        taps = {pair.given for pair in self._pairs} | {pair.skipped for pair in self._pairs}
+        outputs = tuple(output for output in graph.outputs if output not in taps)
+        return self.engine.compile(self.folder / graph.file, closed or (), outputs, kept)
+
+    def _output(self, found: dict[str, Any]) -> Output:
+        features = [found[name][0] for name in self._graphs["full"].outputs[1:]]
+        return Output(features, np.ascontiguousarray(found["scores"][0], np.float32))
+
+
+class _Patterns:
+    """Compiled patterns of open blocks, the least recently used of them let go; safe to share between threads."""
+
+    def __init__(self, runtime: ExportedRuntime, most: int) -> None:
+        self._runtime, self._most = runtime, most
+        self._ready: OrderedDict[tuple[bool, ...], Run] = OrderedDict()
+        self._coming: dict[tuple[bool, ...], Future[None]] = {}
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="stmg-compile")
+        self._all = (True,) * runtime.num_blocks
+        self._ready[self._all] = runtime.pattern_graph(self._all)
+
+    def ready(self, keep: tuple[bool, ...]) -> Run:
+        """The compiled pattern, or the cheapest that opens at least the same blocks while it is being compiled."""
+        with self._lock:
+            if keep in self._ready:
+                self._ready.move_to_end(keep)
+                return self._ready[keep]
+            if keep not in self._coming:
+                self._coming[keep] = self._pool.submit(self._compile, keep)
+            wider = [other for other in self._ready if all(b or not a for a, b in zip(keep, other, strict=True))]
+            return self._ready[min(wider, key=sum)]
+
+    def wait(self, keep: tuple[bool, ...]) -> None:
+        self.ready(keep)
+        with self._lock:
+            coming = self._coming.get(keep)
+        if coming is not None:
+            coming.result()
+
+    def _compile(self, keep: tuple[bool, ...]) -> None:
+        try:
+            run = self._runtime.pattern_graph(keep)
+        except BaseException:
+            with self._lock:
+                self._coming.pop(keep, None)
+            raise
+        with self._lock:
+            self._ready[keep] = run
+            self._coming.pop(keep, None)
+            while len(self._ready) > self._most:
+                oldest = next(pattern for pattern in self._ready if pattern != self._all)
+                del self._ready[oldest]
+                bits = "".join("1" if kept else "0" for kept in oldest)
+                self._runtime.pattern_file(bits).unlink(missing_ok=True)
+
+
+def cache_folder(folder: Path, engine: Engine) -> Path:
+    """Where what is compiled from an export is kept between runs."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    graphs = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(folder.glob("*.*"))]
+    described = "\n".join([engine.name, engine.version, platform.platform(), platform.processor(), *graphs])
+    return root / "stmg" / hashlib.sha256(described.encode()).hexdigest()[:24]
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """What an export is, or an error that says what is wrong with it."""
+    path = folder / DESCRIPTION
+    try:
+        described: dict[str, Any] = json.loads(path.read_text())
+    except OSError as error:
+        raise ValueError(f"{folder} is no export: {error.strerror}: {DESCRIPTION}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    if described.get("format") != FORMAT:
+        raise ValueError(f"{path} has another format than {FORMAT}: it needs another version of stmg")
+    for graph in described["graphs"].values():
+        if not (folder / graph["file"]).is_file():
+            raise ValueError(f"{folder} lacks {graph['file']}: export it again")
+    return described

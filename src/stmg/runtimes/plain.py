@@ -1,0 +1,42 @@
+"""A plain graph: a segmentation network that somebody exported, with one image in and class scores out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from stmg.card import IMAGENET_MEAN, IMAGENET_STD
+from stmg.frames import Image
+from stmg.runtimes.black_box import BlackBoxRuntime
+from stmg.runtimes.engines import Engine
+
+PLAIN = {".onnx": "onnxruntime", ".xml": "openvino"}  # endings, and who runs them unless told otherwise
+
+
+class PlainGraph(BlackBoxRuntime):
+    """Runs an .onnx or .xml file that takes an image (1, 3, H, W), or (1, H, W, 3), and gives logits or labels.
+
+    Floats are normalised with ImageNet's mean and deviation, bytes are handed over as they are.
+    """
+
+    def __init__(self, path: Path, engine: Engine) -> None:
+        self._run, shape, self._bytes = engine.open(path)
+        self._last = shape[-1] == 3
+        sides = shape[1:3] if self._last else shape[2:4]
+        if len(shape) != 4 or (shape[-1] != 3 and shape[1] != 3):
+            raise ValueError(f"{path} takes no RGB image: its input is {shape}, not (1, 3, H, W) or (1, H, W, 3)")
+        self._size = tuple(side if isinstance(side, int) and side > 0 else None for side in sides)
+        super().__init__(self._scored)
+
+    def _scored(self, image: Image) -> Any:
+        wanted = tuple(fixed or own for fixed, own in zip(self._size, image.shape[:2], strict=True))
+        if image.shape[:2] != wanted:
+            image = cv2.resize(image, wanted[::-1], interpolation=cv2.INTER_AREA)
+        pixels: Any = image
+        if not self._bytes:
+            pixels = ((image / 255 - IMAGENET_MEAN) / IMAGENET_STD).astype(np.float32)
+        pixels = pixels[None] if self._last else np.ascontiguousarray(pixels.transpose(2, 0, 1))[None]
+        return self._run(pixels)
