@@ -22,7 +22,7 @@ benchmark: $(VENV)/.installed
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[all]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,evaluate]"
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml

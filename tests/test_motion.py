@@ -181,3 +181,11 @@ def test_names_are_checked():
     assert isinstance(estimator_named("codec"), CodecMotion)
     with pytest.raises(ValueError, match="dis, codec, none"):
         estimator_named("raft")
+
+
+def test_more_channels_than_opencv_takes_at_once_are_moved_alike():
+    field = np.full((6, 8, 2), 0.1, np.float32)
+    maps = np.random.default_rng(0).random((12, 16, 300)).astype(np.float32)
+    moved = move(maps, field)
+    assert moved.shape == maps.shape
+    assert np.array_equal(moved[:, :, 290], move(np.ascontiguousarray(maps[:, :, 290]), field))

@@ -227,7 +227,7 @@ def ablate(
 def profile(
     source: Annotated[str, typer.Argument(help="Video file, folder or pattern of images, camera:0 or rtsp://...")],
     model: Annotated[str, typer.Option("--model", "-m", help="The network it is meant for.")] = "lite0-camvid",
-    size: Annotated[str | None, typer.Option(help="HEIGHTxWIDTH to work at, such as 360x480.")] = None,
+    size: Size = None,
     frames: Annotated[int, typer.Option(min=2, help="Frames to look at.")] = 150,
     changed: Annotated[
         float, typer.Option(min=0, max=100, help="Most labels that may differ from the whole network's, in percent.")

@@ -94,6 +94,9 @@ class Loss:
     """Mining keeps at least this share of the pixels."""
     class_weights: Literal["none", "log", "root"] = "root"
     """Rare classes weigh more: by the logarithm or the root of their inverse share of the training pixels."""
+    take_back: float = 0.0
+    """Share of the class weights (of their logarithm) that is taken back from the scores once a network is trained: the
+    weights let it learn rare classes, and make it see them where they are not."""
     auxiliary: float = 0.0
     """Weight of the auxiliary head's loss, for networks that have one."""
     teacher: str = ""

@@ -33,6 +33,8 @@ class Difference(NamedTuple):
     features: float
     labels: float
     """Share of the pixels with another label."""
+    masks: float
+    """Largest difference of the spatial masks; 1 if another block was chosen."""
 
 
 def export(
@@ -87,29 +89,46 @@ def export(
 
 
 def compared(network: AcceleratedNetwork, card: Card, exported: ExportedRuntime, frames: list[Any]) -> Difference:
-    """PyTorch and an exported network on the same frames: whole, then with every second block skipped."""
+    """PyTorch and an exported network on the same frames: whole, with blocks skipped, and their masks.
+
+    Nothing is moved: that is not part of the graphs, and done to a thirty-second of a pixel outside PyTorch.
+    """
+    if not frames:
+        raise ValueError("there are no frames to compare an export on")
     runtime = TorchRuntime(network, device="cpu", mean=card.mean, std=card.std)
-    scores, features, labels = [0.0], [0.0], [0.0]
+    exported.waits = True
+    number = runtime.num_blocks
+    patterns = [tuple(k % 2 == 0 for k in range(number)), (False,) * number] if number else []
+    scores, features, labels, masks = [0.0], [0.0], [0.0], [0.0]
+    before: tuple[Any, Any] | None = None
     for frame in frames:
-        one, two = runtime.full(runtime.prepare(frame)), exported.full(exported.prepare(frame))
-        outputs = [(one, two)]
-        if exported.num_blocks:
-            keep = tuple(number % 2 == 0 for number in range(runtime.num_blocks))
-            masks = Masks(keep, np.full((4, 4), 0.5, np.float32))
-            exported.compile(keep)
+        mine, other = runtime.prepare(frame), exported.prepare(frame)
+        whole = runtime.full(mine), exported.full(other)
+        outputs = [whole]
+        for keep in patterns:
+            asked = Masks(keep, np.full((4, 4), 0.5, np.float32))
             outputs.append(
                 (
-                    runtime.partial(runtime.prepare(frame), masks, one.features, None, card.partial_scale),
-                    exported.partial(exported.prepare(frame), masks, two.features, None, card.partial_scale),
+                    runtime.partial(mine, asked, whole[0].features, None, card.partial_scale),
+                    exported.partial(other, asked, whole[1].features, None, card.partial_scale),
                 )
             )
         for ours, theirs in outputs:
             scores.append(_apart(ours.scores[0].numpy(), theirs.scores))
             features += [_apart(x[0].numpy(), y) for x, y in zip(ours.features, theirs.features, strict=True)]
             size = frame.shape[:2]
-            other = runtime.labels(ours.scores, size) != exported.labels(theirs.scores, size)
-            labels.append(float(other.mean()))
-    return Difference(max(scores), max(features), max(labels))
+            other_labels = runtime.labels(ours.scores, size) != exported.labels(theirs.scores, size)
+            labels.append(float(other_labels.mean()))
+        if runtime.has_mask_generator:
+            now = runtime.encode(mine), exported.encode(other)
+            if before is not None:
+                ours_masks = runtime.compare(before[0], now[0], None)
+                theirs_masks = exported.compare(before[1], now[1], None)
+                masks.append(float(np.abs(ours_masks.changed - theirs_masks.changed).max()))
+                masks.append(float(ours_masks.keep != theirs_masks.keep))
+            before = now
+    exported.waits = False
+    return Difference(max(scores), max(features), max(labels), max(masks))
 
 
 class _Full(nn.Module):

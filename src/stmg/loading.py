@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stmg.card import settings_of
+from stmg.card import IMAGENET_MEAN, IMAGENET_STD, settings_of
 from stmg.runtimes.engines import ENGINES
 from stmg.runtimes.exported import DESCRIPTION, ExportedRuntime, read_description
 from stmg.runtimes.plain import PLAIN, PlainGraph
@@ -22,6 +23,8 @@ def load(
     device: str | None = None,
     precision: str = "fp32",
     threads: int | None = None,
+    mean: Sequence[float] = IMAGENET_MEAN,
+    std: Sequence[float] = IMAGENET_STD,
     **settings: Any,
 ) -> VideoSegmenter:
     """A segmenter from a shipped name, a checkpoint folder, a Hub id, an exported folder, or an .onnx or .xml file.
@@ -30,22 +33,27 @@ def load(
     model: the network itself, where a checkpoint is of a network of your own.
     precision: fp32, or bf16 or fp16 by autocast, for PyTorch.
     threads: of an exported network; PyTorch takes its own.
+    mean, std: what a graph file was trained with, for RGB values from 0 to 1; ImageNet's if not given.
     settings: those of `VideoSegmenter`, laid over the checkpoint's.
     """
     if runtime is not None and runtime not in RUNTIMES:
         raise ValueError(f"no runtime is called {runtime!r}; there are {', '.join(RUNTIMES)}")
     path = Path(name)
     if path.suffix in PLAIN and path.is_file():
-        return VideoSegmenter(PlainGraph(path, _engine(runtime or PLAIN[path.suffix], threads)), **settings)
+        engine = _engine(runtime or PLAIN[path.suffix], threads)
+        return VideoSegmenter(PlainGraph(path, engine, mean, std), **settings)
     if (path / DESCRIPTION).is_file():
         kind = read_description(path)["kind"]
         runtime = runtime or {"onnx": "onnxruntime"}.get(kind, kind)
         if runtime == "torch":
             raise ValueError(f"{path} is exported for {kind}; PyTorch runs the checkpoint it was made from")
+        if runtime == "onnxruntime" and kind != "onnx":
+            raise ValueError(f"{path} is exported for {kind}, which onnxruntime cannot read; openvino reads both")
         exported = ExportedRuntime(path, _engine(runtime, threads))
         return VideoSegmenter(exported, **{**settings_of(exported.card), **settings})
     if runtime not in (None, "torch"):
-        raise ValueError(f"{name} is not exported; first: stmg export {name} --to {runtime} --out DIR")
+        kind = "onnx" if runtime == "onnxruntime" else runtime
+        raise ValueError(f"{name} is not exported; first: stmg export {name} --to {kind} --out DIR")
     from stmg.checkpoint import load as load_checkpoint
 
     return load_checkpoint(name, model=model, device=device, precision=precision, **settings)

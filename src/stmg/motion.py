@@ -21,6 +21,7 @@ Field = NDArray[np.float32]
 Map = NDArray[np.float32]
 
 VIEW_WIDTH = 240
+MOST_CHANNELS = 64  # that OpenCV moves at once; beyond its limit it drops channels without a word
 CELL = 4  # view pixels per cell of a distortion map
 
 
@@ -181,7 +182,13 @@ def move(values: Any, field: Any, *, nearest: bool = False) -> Any:
         places = cv2.resize(places, (width, height), interpolation=cv2.INTER_LINEAR)
     cv2.add(places, _grid(height, width), dst=places)
     how = cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR
-    return cv2.remap(values, places, None, how, borderMode=cv2.BORDER_REPLICATE)
+    if values.ndim == 2 or values.shape[2] <= MOST_CHANNELS:
+        return cv2.remap(values, places, None, how, borderMode=cv2.BORDER_REPLICATE)
+    parts = [values[:, :, start : start + MOST_CHANNELS] for start in range(0, values.shape[2], MOST_CHANNELS)]
+    moved = [
+        cv2.remap(np.ascontiguousarray(part), places, None, how, borderMode=cv2.BORDER_REPLICATE) for part in parts
+    ]
+    return np.dstack(moved)
 
 
 def unexplained(before: View, now: View, field: Field | None) -> Map:

@@ -75,6 +75,8 @@ class VideoSegmenter:
         self.fusion = 0.0 if isinstance(self.motion, NoMotion) or not self.scheduler.reuses else fusion
         # Where no frame is ever partial, there is nothing to mask: motion alone tells what changed.
         self._masked = self.runtime.has_mask_generator and self.scheduler.refreshes
+        if self.scheduler.refreshes:
+            self.runtime.expect_partial()
         self.palette = default_palette(255) if palette is None else np.asarray(palette, np.uint8)
         self.class_names = class_names
         self.state: FrameState | None = None
@@ -208,6 +210,7 @@ class VideoSegmenter:
                 used = self.masking(masks, number)
                 keep = used.keep
                 output = self.runtime.partial(image(), used, state.features, path, self.partial_scale)
+                keep = keep if output.keep is None else output.keep
                 scores, debt = output.scores, drift * (1 - used.changed)
             labels = self.runtime.labels(scores, frame.size)
             after = replace(

@@ -2,9 +2,10 @@ import math
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional as F
 
-from stmg.training.losses import class_weights_of, distillation, reconstruction, segmentation
+from stmg.training.losses import class_weights_of, distillation, reconstruction, segmentation, take_back
 
 
 def batch(seed=0, ignored=0.2):
@@ -81,3 +82,13 @@ def test_rare_classes_weigh_more_and_an_average_pixel_one(how):
     assert weights[0] < weights[1] < weights[2]
     assert float((weights * shares).sum()) == pytest.approx(1)
     assert class_weights_of(shares, "none") is None
+
+
+def test_class_weights_are_taken_back_from_the_scores():
+    network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.ReLU(), nn.Conv2d(4, 4, 1))
+    image, push = torch.rand(1, 3, 2, 2), torch.tensor([0.0, 1.0, -2.0, 0.5])
+    before = network(image)
+    take_back(network, push)
+    assert torch.allclose(network(image), before - push.view(1, 4, 1, 1), atol=1e-6)
+    with pytest.raises(ValueError, match="take_back=0"):
+        take_back(nn.Conv2d(3, 4, 1, bias=False), push)

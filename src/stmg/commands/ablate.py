@@ -9,8 +9,8 @@ from typing import Any
 
 from rich.console import Console
 
-from stmg.commands.judging import Contest, contest
-from stmg.commands.progress import progress_bar
+from stmg.commands.judging import Contest, check_classes, contest, num_classes, runtime_line
+from stmg.commands.progress import INTERRUPTED, progress_bar
 from stmg.commands.results import leave
 from stmg.commands.segmenters import segmenter_for
 from stmg.evaluation.ablation import ablate as measure
@@ -27,6 +27,8 @@ def ablate(model: dict[str, Any], asked: Contest, also: list[str], seeds: int, o
         if not equals:
             raise ValueError(f"{entry!r} names no other checkpoint; it looks like 'one weight set=runs/one/last'")
         others[name] = partial(segmenter_for, checkpoint, size=size, **model)
+        other = others[name]()
+        check_classes(checkpoint, other, num_classes(other, size), dataset)
     with progress_bar(console) as progress:
         rows = count_rows(segmenter, len(others))
         task = progress.add_task("ablations", total=rows, told="reading")
@@ -41,6 +43,12 @@ def ablate(model: dict[str, Any], asked: Contest, also: list[str], seeds: int, o
             asked.limit,
             lambda name: progress.update(task, advance=1, told=name),
         )
-    told = {"model": asked.model, "data": f"{dataset.name} {asked.split}", "size": list(size), **found}
+    told = {
+        "model": asked.model,
+        "data": f"{dataset.name} {asked.split}",
+        "size": list(size),
+        "runtime": runtime_line(segmenter),
+        **found,
+    }
     leave("ablation", told, out, console)
-    return 0
+    return INTERRUPTED if found["interrupted"] else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,18 +11,19 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.progress import Progress
 
-from stmg.commands.judging import native_size, num_classes
-from stmg.commands.progress import progress_bar
-from stmg.commands.results import leave
-from stmg.commands.segmenters import segmenter_for
-from stmg.data.catalogue import open_dataset
-from stmg.data.dataset import DataError
+from stmg.commands.judging import check_classes, num_classes, runtime_line, settings_line, size_for
+from stmg.commands.progress import INTERRUPTED, progress_bar
+from stmg.commands.results import leave, unsigned
+from stmg.commands.segmenters import segmenter_for, use_threads
+from stmg.data.catalogue import is_dataset, open_dataset
+from stmg.data.dataset import DataError, Dataset
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.evaluation.evaluate import percent
 from stmg.evaluation.rivals import rivals_of
 from stmg.evaluation.speed import TURN, mean_ms, peak_memory, race
-from stmg.evaluation.stream import Stepper
-from stmg.frames import Image
+from stmg.evaluation.stream import Stepper, frames_of, needs_vectors
+from stmg.frames import Frame
+from stmg.networks import NETWORKS
 from stmg.scheduler import AlwaysKey, PaperScheduler
 from stmg.segmenter import VideoSegmenter
 from stmg.state import FrameResult, Labels
@@ -34,14 +36,14 @@ MEMORY_FRAMES = 12
 class Stream(NamedTuple):
     """Frames in memory."""
 
-    images: list[Image]
+    frames: list[Frame]
     truths: list[Labels | None]
     starts: set[int]
     """Where a video begins."""
-    read_ms: float
-    """Of a frame, from the source to memory."""
-    num_classes: int
-    """Of the truth; 0 without any."""
+    read_ms: float | None
+    """Of a frame, from the source to memory; None where it is rendered."""
+    dataset: Dataset | None
+    """Whose labels they are, if there are any."""
 
 
 def benchmark(
@@ -58,14 +60,19 @@ def benchmark(
     console: Console,
 ) -> int:
     """Time everything at every size, and judge it too where the source has labels."""
+    runs: list[dict[str, Any]] = []
+    interrupted = False
     with progress_bar(console) as progress:
-        runs = [
-            _at_size(model, name, source, size, smaller, rivals, frames, repeats, progress)
-            for size in sizes or [native_size(name)]
-        ]
-    told = {"model": name, "source": source, "repeats": repeats, "sizes": runs}
-    leave("benchmark", told, out, console)
-    return 0
+        for size in [size_for(name, asked) for asked in sizes or [None]]:
+            try:
+                runs += [_at_size(model, name, source, size, smaller, rivals, frames, repeats, progress)]
+            except KeyboardInterrupt:  # the sizes that are done are worth having
+                interrupted = True
+                break
+    if runs:
+        told = {"model": name, "source": unsigned(source), "repeats": repeats, "sizes": runs}
+        leave("benchmark", told, out, console)
+    return INTERRUPTED if interrupted else 0
 
 
 def _at_size(
@@ -79,73 +86,118 @@ def _at_size(
     repeats: int,
     progress: Progress,
 ) -> dict[str, Any]:
-    stream = read_stream(source, size, frames)
     make = partial(segmenter_for, name, size=size, untrained=True, **model)
     ours = make()
+    stream = read_stream(source, size, frames, needs_vectors(ours))
     contenders: dict[str, Stepper] = {BASE: VideoSegmenter(ours.runtime, scheduler=AlwaysKey()), OURS: ours}
     if ours.runtime.has_mask_generator:
         contenders["the paper's mode"] = make(scheduler=PaperScheduler(), motion="none")
     if rivals:
         contenders |= {rival: stepper for rival, stepper in rivals_of(ours).items() if rival not in contenders}
+    judged = set(contenders) if _speaks(name, model["weights"], ours, stream, size) else set()
     for other in smaller:
-        plain = {**model, "weights": None}
-        contenders[f"{other} on every frame"] = segmenter_for(
-            other, size=size, untrained=True, **{**plain, "scheduler": AlwaysKey()}
-        )
-    judged = stream.num_classes and stream.num_classes == num_classes(ours, size)
-    counts = {each: ConfusionMatrix(stream.num_classes) for each in contenders} if judged else {}
-    height, width = size
-    total = len(stream.images) * len(contenders) * repeats
-    task = progress.add_task(f"{height}x{width}", total=total, told="")
+        plain = {**model, "weights": None, "scheduler": AlwaysKey()}
+        segmenter = segmenter_for(other, size=size, untrained=True, **plain)
+        contenders[f"{other} on every frame"] = segmenter
+        if _speaks(other, None, segmenter, stream, size):
+            judged.add(f"{other} on every frame")
+    known = stream.dataset.num_classes if stream.dataset else 0
+    counts = {each: ConfusionMatrix(known) for each in judged}
+    total = len(stream.frames) * len(contenders) * repeats
+    task = progress.add_task(f"{size[0]}x{size[1]}", total=total, told="")
+    overlay: list[Callable[[], Any]] = []
 
     def heard(contender: str, repeat: int, number: int, result: FrameResult) -> None:
         progress.update(task, advance=1, told=contender)
         truth = stream.truths[number]
-        if counts and truth is not None and repeat == 0:
+        if repeat == 0 and truth is not None and contender in counts:
             counts[contender].add(result.labels, truth)
+        if not overlay:
+            overlay.append(result.overlay)
 
-    times = race(contenders, stream.images, repeats, heard, stream.starts)
-    drawing = mean_ms(lambda: ours.step(stream.images[0]).overlay()) - mean_ms(lambda: ours.step(stream.images[0]))
-    extra = stream.read_ms + max(0.0, drawing)
-    rows = {each: found.told(times[BASE], extra) for each, found in times.items()}
+    times = race(contenders, stream.frames, repeats, heard, stream.starts)
+    drawing = mean_ms(overlay[0])
+    rows = {each: found.told(times[BASE], (stream.read_ms or 0.0) + drawing) for each, found in times.items()}
     for each, matrix in counts.items():
         rows[each]["miou"] = percent(matrix.mean_iou())
-    sample = stream.images[:MEMORY_FRAMES]
-    rows[BASE]["memory"] = peak_memory(partial(make, scheduler=AlwaysKey()), sample)
-    rows[OURS]["memory"] = peak_memory(make, sample)
+    sample = [Frame(frame.image) for frame in stream.frames[:MEMORY_FRAMES]]
+    threads = model["threads"]
+    rows[BASE]["memory"] = peak_memory(partial(_in_threads, threads, partial(make, scheduler=AlwaysKey())), sample)
+    rows[OURS]["memory"] = peak_memory(partial(_in_threads, threads, make), sample)
     return {
         "size": list(size),
-        "frames": len(stream.images),
+        "frames": len(stream.frames),
         "turn": TURN,
-        "read_ms": round(stream.read_ms, 3),
-        "draw_ms": round(max(0.0, drawing), 3),
+        "settings": settings_line(ours),
+        "runtime": runtime_line(ours),
+        "read_ms": None if stream.read_ms is None else round(stream.read_ms, 3),
+        "draw_ms": round(drawing, 3),
         "contenders": rows,
         "latencies": {each: [round(ms, 3) for ms in times[each].repeats[0]] for each in (BASE, OURS)},
         "frame_levels": {each: [str(level) for level in times[each].levels] for each in (BASE, OURS)},
     }
 
 
-def read_stream(source: str, size: tuple[int, int], frames: int) -> Stream:
-    """The first frames of a dataset's validation videos, of a video file, or of anything else that can be opened."""
-    started = time.perf_counter()
+def _speaks(model: str, weights: Path | None, segmenter: VideoSegmenter, stream: Stream, size: tuple[int, int]) -> bool:
+    """Whether a model's labels can be held against the truth: it is trained, for the same classes."""
+    if stream.dataset is None or (model in NETWORKS and weights is None):
+        return False
     try:
-        dataset = open_dataset(source)
-    except DataError:
+        check_classes(model, segmenter, num_classes(segmenter, size), stream.dataset)
+    except ValueError:
+        return False
+    return True
+
+
+def _in_threads(threads: int | None, make: Callable[[], Stepper]) -> Stepper:
+    use_threads(threads)
+    return make()
+
+
+def read_stream(source: str, size: tuple[int, int], frames: int, vectors: bool) -> Stream:
+    """The first frames of a dataset's validation videos, of a video file, or of anything else that can be opened."""
+    if not is_dataset(source):
         with open_video(source, resize=size, limit=frames) as opened:
-            images = [frame.image for frame in opened]
-        return Stream(images, [None] * len(images), {0}, _each(started, images), 0)
+            reading = _Timed(opened)
+            found = list(reading)
+        return Stream(found, [None] * len(found), {0}, reading.mean_ms, None)
+    dataset = open_dataset(source)
     split = "val" if "val" in dataset.splits else next(iter(dataset.splits))
-    images, truths, starts = [], [], set()
+    kept: list[Frame] = []
+    truths: list[Labels | None] = []
+    starts: set[int] = set()
+    spent: list[float] = []
     for video in dataset.videos(split):
-        starts.add(len(images))
-        for place in range(len(video))[: frames - len(images)]:
-            images.append(video.image(place, size))
+        starts.add(len(kept))
+        timed = _Timed(frames_of(video, size, frames - len(kept), vectors))
+        for place, frame in timed:
+            kept.append(frame)
             truths.append(video.truth(place, size))
-    if not images:
+        spent += timed.spent
+        if len(kept) >= frames:
+            break
+    if not kept:
         raise DataError(f"{source} holds no frame to time")
     labelled = any(truth is not None for truth in truths)
-    return Stream(images, truths, starts, _each(started, images), dataset.num_classes if labelled else 0)
+    rendered = source.startswith("street:")
+    read_ms = None if rendered else 1000 * sum(spent) / len(spent)
+    return Stream(kept, truths, starts, read_ms, dataset if labelled else None)
 
 
-def _each(started: float, images: list[Image]) -> float:
-    return 1000 * (time.perf_counter() - started) / max(1, len(images))
+class _Timed:
+    """An iterable, and the seconds that each of its items took to come."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = items
+        self.spent: list[float] = []
+
+    def __iter__(self) -> Iterator[Any]:
+        started = time.perf_counter()
+        for item in self._items:
+            self.spent.append(time.perf_counter() - started)
+            yield item
+            started = time.perf_counter()
+
+    @property
+    def mean_ms(self) -> float:
+        return 1000 * sum(self.spent) / max(1, len(self.spent))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from stmg.commands.judging import Contest, contest
-from stmg.commands.progress import progress_bar
+from stmg.commands.judging import Contest, contest, runtime_line, settings_line
+from stmg.commands.progress import INTERRUPTED, progress_bar
 from stmg.commands.results import leave
 from stmg.evaluation.evaluate import evaluate as judge
 from stmg.evaluation.evaluate import paired, percent
 from stmg.evaluation.figures import tiles
-from stmg.segmenter import VideoSegmenter
 
 
 def evaluate(model: dict[str, Any], asked: Contest, paper: bool, out: Path, console: Console) -> int:
@@ -33,11 +32,17 @@ def evaluate(model: dict[str, Any], asked: Contest, paper: bool, out: Path, cons
             lambda result: progress.update(task, advance=1, told=str(result.level)),
         )
         pairs = None
-        if paper and any(video.labelled for video in videos):
+        if paper and not found.interrupted and any(video.labelled for video in videos):
             task = progress.add_task("the paper's protocol", total=None, told="")
-            figures = paired(segmenter, dataset, asked.split, size, asked.limit)
-            level = next(iter(figures.levels), None)
-            pairs = {"miou": percent(figures.counts.mean_iou()), "level": str(level)}
+            base, ours = paired(segmenter, dataset, asked.split, size, asked.limit)
+            pairs = {
+                "base_miou": percent(base.counts.mean_iou()),
+                "miou": percent(ours.counts.mean_iou()),
+                "level": str(next(iter(ours.levels), None)),
+                "frames": ours.num_frames,
+            }
+    if not found.strip:
+        return INTERRUPTED
     kept = {"strip.png": (tiles(found.strip, 8), "The first frames: red key, yellow partial, green carried.")}
     if found.masks:
         caption = "Frame, spatial mask, and where the labels of the frame before no longer hold (figures 6 and 12)."
@@ -47,6 +52,8 @@ def evaluate(model: dict[str, Any], asked: Contest, paper: bool, out: Path, cons
         "data": f"{dataset.name} {asked.split}",
         "size": list(size),
         "settings": settings_line(segmenter),
+        "runtime": runtime_line(segmenter),
+        "motion": dict(Counter(frame["motion"] for frame in found.frames)),
         "base": found.base.told(dataset.class_names),
         "ours": found.ours.told(dataset.class_names),
         "truth_consistency": percent(found.truth_consistency.mean_iou()),
@@ -54,13 +61,4 @@ def evaluate(model: dict[str, Any], asked: Contest, paper: bool, out: Path, cons
         "frames": found.frames,
     }
     leave("evaluation", told, out, console, kept)
-    return 0
-
-
-def settings_line(segmenter: VideoSegmenter) -> str:
-    """How a segmenter decides, in words."""
-    scheduler: Any = segmenter.scheduler
-    chosen = ", ".join(f"{item.name} {getattr(scheduler, item.name)}" for item in fields(scheduler))
-    motion = type(segmenter.motion).__name__.removesuffix("Motion").lower()
-    scale = f", partial frames at {segmenter.partial_scale:g}" if segmenter.partial_scale < 1 else ""
-    return f"scheduler {scheduler.name} ({chosen}), motion {motion}, fusion {segmenter.fusion:g}{scale}"
+    return INTERRUPTED if found.interrupted else 0

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
-from stmg.commands.judging import num_classes
+from stmg.commands.judging import num_classes, runtime_line, size_for
 from stmg.commands.progress import progress_bar
-from stmg.commands.results import leave
+from stmg.commands.results import leave, unsigned
 from stmg.commands.segmenters import segmenter_for
 from stmg.evaluation.profile import profile as look
 from stmg.video import open_video
@@ -26,9 +27,11 @@ def profile(
     console: Console,
 ) -> int:
     """Look at the first frames of a video, play every drift budget over them, and say what to expect."""
-    with open_video(source, resize=size, limit=frames) as video, progress_bar(console) as progress:
-        seen = size or video.size or (360, 480)
-        segmenter = segmenter_for(name, size=seen, **model)
+    seen = size_for(name, size)
+    segmenter = segmenter_for(name, size=seen, **model)
+    vectors = segmenter.motion.needs_vectors
+    opened = open_video(source, resize=seen, limit=frames, motion_vectors=vectors)
+    with opened as video, progress_bar(console) as progress:
         total = min(frames, video.num_frames) if video.num_frames else frames
         task = progress.add_task("the network on every frame", total=total, told="")
         found = look(video, segmenter, num_classes(segmenter, seen), lambda: progress.advance(task))
@@ -36,10 +39,11 @@ def profile(
     chance = found.chosen(most_changed)
     told = {
         "model": name,
-        "source": Path(source).name,
+        "source": unsigned(source) if "://" in source else Path(source).name,
         "size": list(seen),
         "frames": len(found.distortion),
         "cuts": found.cuts,
+        "runtime": runtime_line(segmenter),
         "base_ms": round(found.base_ms, 3),
         "carry_ms": round(found.carry_ms, 3) if found.carry_ms == found.carry_ms else None,
         "distortion": [round(value, 5) for value in found.distortion],
@@ -59,5 +63,6 @@ def profile(
     leave("profile", told, out, console)
     console.print(f"[bold]{found.verdict(most_changed)}[/]")
     if chance is not None and chance.speed_up > 1:
-        console.print(f"use it: stmg segment {source} --model {name} --scheduler drift:key_above={chance.budget:g}")
+        chosen = f"--resize {seen[0]}x{seen[1]} --scheduler drift:key_above={chance.budget:g}"
+        console.print(f"use it: stmg segment {escape(unsigned(source))} --model {escape(name)} {chosen}")
     return 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+INTERRUPTED = 130  # exit code after Ctrl-C
+
 
 def progress_bar(console: Console) -> Progress:
     """A bar for tasks made with `add_task(..., told="")`; `told` is a line of current figures."""

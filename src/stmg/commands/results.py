@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,4 +48,9 @@ def leave(
 
 def command() -> str:
     """What was typed, without the folder that the program lies in."""
-    return " ".join(["stmg", *(argument if " " not in argument else repr(argument) for argument in sys.argv[1:])])
+    return unsigned(shlex.join(["stmg", *sys.argv[1:]]))
+
+
+def unsigned(text: str) -> str:
+    """Without user names and passwords of URLs: results are meant to be shown."""
+    return re.sub(r"//[^/@\s]*@", "//", text)

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from stmg.commands.progress import progress_bar
+from stmg.commands.progress import INTERRUPTED, progress_bar
 from stmg.commands.segmenters import segmenter_for, use_threads
 from stmg.segmenter import VideoSegmenter
 from stmg.sinks import VIDEO_FORMATS, LabelImages, OverlayVideo, Records, Sink, Sinks
@@ -24,7 +24,6 @@ from stmg.timeline import Timeline
 from stmg.video import VideoSource, open_video
 
 OUTPUTS = {"overlay": "overlay.mp4", "records": "records.jsonl", "timeline": "timeline.png", "labels": "labels"}
-INTERRUPTED = 130
 
 
 def segment(

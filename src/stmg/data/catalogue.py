@@ -11,6 +11,17 @@ from stmg.data.folder import DESCRIPTION, is_video, open_folder, open_videos
 from stmg.data.streets import open_streets
 
 
+def is_dataset(path: str | Path) -> bool:
+    """Whether `open_dataset` knows what this is; if not, it may still be a folder of images."""
+    if str(path).startswith("street:"):
+        return True
+    root = Path(path)
+    if not root.is_dir():
+        return root.name == DESCRIPTION or is_video(root)
+    known = (root / DESCRIPTION).is_file() or is_cityscapes(root) or is_camvid(root)
+    return known or any(is_video(entry) for entry in root.iterdir())
+
+
 def open_dataset(path: str | Path) -> Dataset:
     """CamVid, Cityscapes, a folder with a `dataset.yaml`, videos without labels, or `street:0-99`."""
     if str(path).startswith("street:"):

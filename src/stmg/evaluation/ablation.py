@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from stmg.data.dataset import Dataset, Video
+from stmg.data.dataset import Dataset
+from stmg.data.video_file import VideoFile
 from stmg.evaluation.evaluate import percent
-from stmg.evaluation.stream import StreamFigures, stream_figures
-from stmg.frames import Image
+from stmg.evaluation.stream import StreamFigures, kept_in_memory, stream_figures
 from stmg.masking import Masking
 from stmg.scheduler import (
     AlwaysKey,
@@ -22,7 +22,6 @@ from stmg.scheduler import (
     PerFramePruning,
 )
 from stmg.segmenter import VideoSegmenter
-from stmg.state import Labels
 
 MASKS = "Pruning and masking (the paper's table 3)"
 SCHEDULES = "Scheduling (table 4)"
@@ -41,10 +40,12 @@ class Row:
     drawn: bool = False
 
 
-def rows_for(segmenter: VideoSegmenter) -> list[Row]:
-    """What can be tried with this checkpoint: without a mask generator, only what needs none."""
-    here = segmenter.motion
-    paper = {"scheduler": PaperScheduler(), "motion": here, "fusion": 0.0}
+def rows_for(segmenter: VideoSegmenter, coded: bool = False) -> list[Row]:
+    """What can be tried with this checkpoint: without a mask generator, only what needs none.
+
+    `coded` says that the video has motion vectors. The paper's tables are in the paper's mode: nothing is moved.
+    """
+    paper = {"scheduler": PaperScheduler(), "motion": "none"}
     whole = Row(REUSE, "base network", {"scheduler": AlwaysKey()})
     ours = [
         Row(OURS, "as the checkpoint says", {}),
@@ -53,6 +54,8 @@ def rows_for(segmenter: VideoSegmenter) -> list[Row]:
         Row(OURS, "two levels, carried every 3, motion DIS", _carried(3, motion="dis", fusion=0.0)),
         Row(OURS, "two levels, carried every 3, DIS, fused", _carried(3, motion="dis")),
     ]
+    if coded:
+        ours.append(Row(OURS, "two levels, carried every 3, codec's motion", _carried(3, motion="codec", fusion=0.0)))
     if not segmenter.runtime.has_mask_generator:
         return [whole, *ours]
     three = DriftBudget(partial_above=0.1)
@@ -86,10 +89,12 @@ def ablate(
     advance: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Figures by table; `make` gives a segmenter for settings, `others` those of checkpoints trained otherwise."""
-    kept = replace(dataset, splits={split: tuple(Decoded(video, size, limit) for video in dataset.videos(split))})
+    kept = kept_in_memory(dataset, split, size, limit)
+    coded = any(isinstance(video, VideoFile) for video in dataset.videos(split))
     tables: dict[str, list[dict[str, Any]]] = {}
     base = stream_figures(make(scheduler=AlwaysKey()), kept, split, size)
     known: dict[str, list[StreamFigures]] = {}
+    told = {"base": _told("base", [base]), "tables": tables, "interrupted": False}
 
     def measured(row: Row, maker: Callable[..., VideoSegmenter], key: str) -> None:
         if key not in known:
@@ -98,36 +103,21 @@ def ablate(
         if advance is not None:
             advance(row.name)
 
-    for row in rows_for(make()):
-        measured(row, make, repr(row.settings))
-    for name, maker in others.items():
-        paper = {"scheduler": PaperScheduler(), "motion": "none", "fusion": 0.0}
-        measured(Row(OTHERS, f"{name}, the paper's mode", paper), maker, f"{name} paper")
-        measured(Row(OTHERS, f"{name}, as it says", {}), maker, f"{name} own")
-    return {"base": _told("base", [base]), "tables": tables}
+    try:
+        for row in rows_for(make(), coded):
+            measured(row, make, repr(row.settings))
+        for name, maker in {"this one": make, **others}.items() if others else ():
+            paper = {"scheduler": PaperScheduler(), "motion": "none"}
+            measured(Row(OTHERS, f"{name}, the paper's mode", paper), maker, f"{name} paper")
+            measured(Row(OTHERS, f"{name}, as it says", {}), maker, f"{name} own")
+    except KeyboardInterrupt:  # the rows that are done are worth having
+        told["interrupted"] = True
+    return told
 
 
 def count_rows(segmenter: VideoSegmenter, others: int) -> int:
-    return len(rows_for(segmenter)) + 2 * others
-
-
-class Decoded:
-    """A video, or the start of it, in memory: every row reads it again."""
-
-    def __init__(self, video: Video, size: tuple[int, int], limit: int | None) -> None:
-        places = range(len(video))[:limit]
-        self.name, self.rate = video.name, video.rate
-        self.labelled = [place for place in video.labelled if place in places]
-        self.frames = [(video.image(place, size), video.truth(place, size)) for place in places]
-
-    def __len__(self) -> int:
-        return len(self.frames)
-
-    def image(self, place: int, size: tuple[int, int] | None = None) -> Image:
-        return self.frames[place][0]
-
-    def truth(self, place: int, size: tuple[int, int] | None = None) -> Labels | None:
-        return self.frames[place][1]
+    """How many rows the tables will have, those of coded video left out."""
+    return len(rows_for(segmenter)) + (2 * (others + 1) if others else 0)
 
 
 def _draws(row: Row, seeds: int) -> Iterator[dict[str, Any]]:

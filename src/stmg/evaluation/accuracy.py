@@ -100,6 +100,10 @@ class Consistency:
             self.counts.add(np.where(known, labels, 0), np.where(followed.sure & known, moved, IGNORE))
         self._before = labels
 
+    def forget(self) -> None:
+        """The next frame does not follow from the last one."""
+        self._before = None
+
     def mean_iou(self) -> float:
         return self.counts.mean_iou()
 

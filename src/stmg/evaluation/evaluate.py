@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import cv2
 import numpy as np
 
-from stmg.data.dataset import Dataset, Video
+from stmg.data.dataset import Dataset
 from stmg.evaluation.accuracy import BoundaryIou, ConfusionMatrix, Consistency, Followed
-from stmg.evaluation.stream import StreamFigures
+from stmg.evaluation.stream import StreamFigures, frames_of, needs_vectors
 from stmg.frames import Image
 from stmg.motion import NoMotion, move
 from stmg.overlay import IGNORE, draw_mask
@@ -86,6 +86,7 @@ class Evaluation:
     """Distortion, blocks and level, frame by frame."""
     strip: list[Image] = field(default_factory=list)
     masks: list[Image] = field(default_factory=list)
+    interrupted: bool = False
 
 
 def evaluate(
@@ -100,35 +101,45 @@ def evaluate(
     num_classes = dataset.num_classes
     found = Evaluation(Judge(num_classes), Judge(num_classes), Consistency(num_classes))
     base = VideoSegmenter(segmenter.runtime, scheduler=AlwaysKey())
-    before: Image | None = None
-    last: Labels | None = None
-    distance = 0
-    for image, truth, start in _frames(dataset.videos(split), size, limit):
-        if start:
+    try:
+        for video in dataset.videos(split):
             base.reset()
             segmenter.reset()
-            before, last = None, None
-        followed = None if before is None else Followed(before, image)
-        whole, ours = base.step(image), segmenter.step(image)
-        distance = 0 if ours.level is Level.KEY else distance + 1
-        found.base.add(whole, truth, followed, whole.labels, distance)
-        found.ours.add(ours, truth, followed, whole.labels, distance)
-        if truth is not None:
-            found.truth_consistency.add(truth, followed)
-        if followed is not None and truth is not None and last is not None:
-            still = isinstance(segmenter.motion, NoMotion)
-            _show(found, ours, truth, last if still else move(last, followed.field, nearest=True))
-        _keep(found, ours)
-        before, last = image, truth
-        if advance is not None:
-            advance(ours)
+            for judge in (found.base, found.ours):
+                judge.consistency.forget()
+            before: Image | None = None
+            last: Labels | None = None
+            distance = 0
+            for place, frame in frames_of(video, size, limit, needs_vectors(segmenter)):
+                truth = video.truth(place, size)
+                followed = None if before is None else Followed(before, frame.image)
+                whole, ours = base.step(frame), segmenter.step(frame)
+                distance = 0 if ours.level is Level.KEY else distance + 1
+                found.base.add(whole, truth, followed, whole.labels, distance)
+                found.ours.add(ours, truth, followed, whole.labels, distance)
+                if truth is None or last is None:
+                    found.truth_consistency.forget()
+                if truth is not None:
+                    found.truth_consistency.add(truth, followed)
+                if followed is not None and truth is not None and last is not None:
+                    still = isinstance(segmenter.motion, NoMotion)
+                    _show(found, ours, truth, last if still else move(last, followed.field, nearest=True))
+                _keep(found, ours)
+                before, last = frame.image, truth
+                if advance is not None:
+                    advance(ours)
+    except KeyboardInterrupt:  # the frames that are judged are worth having
+        found.interrupted = True
     return found
 
 
 def paired(
     segmenter: VideoSegmenter, dataset: Dataset, split: str, size: tuple[int, int], limit: int | None = None
-) -> StreamFigures:
-    """The paper's protocol: each labelled frame given the frame before it as its key frame, whatever came earlier."""
+) -> tuple[StreamFigures, StreamFigures]:
+    """The paper's protocol: each labelled frame given the frame before it as its key frame, whatever came earlier.
+
+    Figures of the base network on the same frames, and of the segmenter.
+    """
     between = Level.PARTIAL if segmenter.runtime.has_mask_generator else Level.CARRY
     pairs = VideoSegmenter(
         segmenter.runtime,
@@ -138,26 +149,21 @@ def paired(
         partial_scale=segmenter.partial_scale,
         fusion=0,
     )
-    figures = StreamFigures(ConfusionMatrix(dataset.num_classes))
+    whole = VideoSegmenter(segmenter.runtime, scheduler=AlwaysKey())
+    base, ours = (StreamFigures(ConfusionMatrix(dataset.num_classes)) for _ in range(2))
     for video in dataset.videos(split):
         for place in [place for place in video.labelled if 0 < place < (limit or len(video))]:
+            truth = video.truth(place, size)
             pairs.reset()
             pairs.step(video.image(place - 1, size))
-            figures.add(pairs.step(video.image(place, size)), video.truth(place, size))
-    return figures
+            image = video.image(place, size)
+            base.add(whole.step(image), truth)
+            ours.add(pairs.step(image), truth)
+    return base, ours
 
 
 def percent(value: float) -> float | None:
     return None if math.isnan(value) else round(100 * value, 3)
-
-
-def _frames(
-    videos: tuple[Video, ...], size: tuple[int, int], limit: int | None
-) -> Iterator[tuple[Image, Labels | None, bool]]:
-    """Images, their truth, and whether a video starts."""
-    for video in videos:
-        for place in range(len(video))[:limit]:
-            yield video.image(place, size), video.truth(place, size), place == 0
 
 
 def _show(found: Evaluation, result: FrameResult, truth: Labels, last: Labels) -> None:
@@ -185,6 +191,7 @@ def _keep(found: Evaluation, result: FrameResult) -> None:
                 "drift": round(result.drift, 5),
                 "kept": round(result.kept_blocks / blocks, 4) if blocks else None,
                 "latency_ms": round(result.latency_ms, 3),
+                "motion": result.motion,
             }
         )
     if len(found.strip) < STRIP:

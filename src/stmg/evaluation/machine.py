@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 import cv2
 import torch
 
 from stmg import __version__
+from stmg.machine import processor
 
 PACKAGES = ("torch", "numpy", "opencv-python-headless", "av", "onnxruntime", "openvino")
 
@@ -19,7 +19,7 @@ PACKAGES = ("torch", "numpy", "opencv-python-headless", "av", "onnxruntime", "op
 def machine() -> dict[str, Any]:
     """Processor, cores, threads and versions, as they are printed beside every figure."""
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "opencv_threads": cv2.getNumThreads(),
@@ -34,17 +34,7 @@ def machine() -> dict[str, Any]:
 def machine_line(facts: dict[str, Any]) -> str:
     """The same in one line."""
     gpu = f", {facts['gpu']}" if facts["gpu"] else ""
-    torch_version = facts["packages"].get("torch", "none")
-    return f"{facts['processor']}, {facts['threads']} of {facts['cores']} threads{gpu}, PyTorch {torch_version}"
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    return f"{facts['processor']}, {facts['cores']} cores{gpu}, Python {facts['python']}, stmg {facts['stmg']}"
 
 
 def _version(package: str) -> str | None:

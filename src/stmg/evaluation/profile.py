@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.evaluation.speed import mean_ms
 from stmg.frames import Frame, Image, as_frame
 from stmg.motion import Field
 from stmg.runtimes import Output, Runtime
@@ -37,7 +38,7 @@ class Profile:
     """What was seen of a video."""
 
     distortion: list[float]
-    """Of each frame against the one before, after motion: what repeats is low."""
+    """Of each frame against the one before, after motion: what repeats is low, the first frame and cuts are 1."""
     cuts: int
     base_ms: float
     carry_ms: float
@@ -85,7 +86,8 @@ def profile(
     base_ms = float(np.median(latencies[1:]))
     every = _played(replay, segmenter, DriftBudget(0.0), seen)  # each frame is held against the one before
     cuts = sum(result.reason == "cut" for result in every)
-    distortion = [0.0 if np.isnan(result.distortion) else result.distortion for result in every]
+    distortion = [1.0 if np.isnan(result.distortion) else result.distortion for result in every]
+    deciding = mean_ms(lambda: segmenter.runtime.labels(replay.full(id(seen[0].image)).scores, seen[0].size))
     chances, carry_ms = [], float("nan")
     for budget in BUDGETS:
         results = _played(replay, segmenter, DriftBudget(budget), seen)
@@ -98,7 +100,8 @@ def profile(
         share = float(np.mean(keys))
         carry_ms = float(np.median(carried)) if carried else carry_ms
         # A key frame costs the network and what was spent on finding out that it has to be one.
-        mean = share * (base_ms + float(np.median(looked))) + (1 - share) * (carry_ms if carried else 0.0)
+        key_ms = base_ms + max(0.0, float(np.median(looked)) - deciding)
+        mean = share * key_ms + (1 - share) * (carry_ms if carried else 0.0)
         chances.append(Chance(budget, share, 1 - changed.agreement(), base_ms / mean))
     return Profile(distortion, cuts, base_ms, carry_ms, chances)
 
@@ -124,6 +127,9 @@ class _Replay:
 
     def remember(self, image: Image, scores: Any) -> None:
         self._scores[id(image)] = scores
+
+    def expect_partial(self) -> None:
+        raise NotImplementedError("nothing is partial in a replay")
 
     def prepare(self, image: Image) -> int:
         return id(image)

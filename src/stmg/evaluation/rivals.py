@@ -10,7 +10,7 @@ import numpy as np
 
 from stmg.evaluation.stream import Stepper
 from stmg.frames import Frame, as_frame
-from stmg.motion import DisMotion, View, view_of
+from stmg.motion import DisMotion, Field, View, composed, view_of
 from stmg.runtimes import Runtime
 from stmg.scheduler import AlwaysKey, FixedPeriod, Level
 from stmg.segmenter import VideoSegmenter
@@ -27,7 +27,8 @@ def rivals_of(segmenter: VideoSegmenter) -> dict[str, Stepper]:
     for period in COPIED:
         copied = VideoSegmenter(runtime, scheduler=FixedPeriod(period, Level.CARRY), motion="none")
         found[f"mask copied, every {period}"] = copied
-    found["half resolution"] = HalfResolution(runtime)
+    if not hasattr(runtime, "size"):  # a graph for one size alone cannot be run at half of it
+        found["half resolution"] = HalfResolution(runtime)
     for period in CARRIED:
         found[f"logits carried, every {period}"] = CarriedLogits(runtime, period)
     return found
@@ -84,7 +85,7 @@ class HalfResolution(_Rival):
 
 
 class CarriedLogits(_Rival):
-    """Every `period`th frame computed; its logits moved from frame to frame along DIS motion in between."""
+    """Every `period`th frame computed; on the others its logits, moved along composed DIS motion."""
 
     def __init__(self, runtime: Runtime, period: int) -> None:
         super().__init__(runtime)
@@ -92,17 +93,21 @@ class CarriedLogits(_Rival):
         self._flow = DisMotion()
         self._scores: Any = None
         self._before: View | None = None
+        self._path: Field | None = None
+
+    def reset(self) -> None:
+        super().reset()
+        self._before = self._path = None
 
     def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
-        level = Level.CARRY if self.number % self.period and self._before is not None else Level.KEY
         view = view_of(frame) if self.period > 1 else None
-        if level is Level.KEY:
-            self._scores = self.runtime.full(self.runtime.prepare(frame.image)).scores
+        if self._before is None or view is None or self.number % self.period == 0:
+            level, self._path = Level.KEY, None
+            self._scores = scores = self.runtime.full(self.runtime.prepare(frame.image)).scores
         else:
-            assert self._before is not None
-            assert view is not None
-            field = self._flow.between(self._before, view).field
+            level = Level.CARRY
+            self._path = composed(self._path, self._flow.between(self._before, view).field)
             everything = np.ones((1, 1), np.float32)
-            self._scores = self.runtime.fused(self._scores, self._scores, field, everything)
+            scores = self.runtime.fused(self._scores, self._scores, self._path, everything)
         self._before = view
-        return level, frame.size, self.runtime.labels(self._scores, frame.size)
+        return level, frame.size, self.runtime.labels(scores, frame.size)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from stmg.data.dataset import Dataset, Video
+from stmg.data.video_file import VideoFile
 from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.frames import Frame, Image
 from stmg.scheduler import Level
 from stmg.segmenter import VideoSegmenter
 from stmg.state import Cost, FrameResult, Labels
+from stmg.video import open_video
+
+MOST_MEMORY = 4e9  # bytes of decoded frames
 
 
 class Stepper(Protocol):
@@ -92,8 +97,56 @@ def streamed(
     """Every frame of every video in order, each video from a fresh start, and its truth where there is one."""
     for video in videos:
         stepper.reset()
-        for place in range(len(video))[:limit]:
-            yield stepper.step(video.image(place, size)), video.truth(place, size)
+        for place, frame in frames_of(video, size, limit, needs_vectors(stepper)):
+            yield stepper.step(frame), video.truth(place, size)
+
+
+def frames_of(
+    video: Video, size: tuple[int, int], limit: int | None = None, vectors: bool = False
+) -> Iterator[tuple[int, Frame]]:
+    """Places and frames of a video; a file is decoded once from its start, with its motion vectors if wanted."""
+    if isinstance(video, Kept):
+        yield from enumerate(video.frames[:limit])
+        return
+    if isinstance(video, VideoFile):
+        with open_video(video.path, motion_vectors=vectors, resize=size, limit=limit) as source:
+            yield from enumerate(source)
+        return
+    for place in range(len(video))[:limit]:
+        yield place, Frame(video.image(place, size))
+
+
+class Kept:
+    """A video, or the start of it, in memory: for streams that are run again and again."""
+
+    def __init__(self, video: Video, size: tuple[int, int], limit: int | None = None) -> None:
+        self.name, self.rate = video.name, video.rate
+        self.frames = [frame for _, frame in frames_of(video, size, limit, vectors=True)]
+        self.truths = [video.truth(place, size) for place in range(len(self.frames))]
+        self.labelled = [place for place, truth in enumerate(self.truths) if truth is not None]
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def image(self, place: int, size: tuple[int, int] | None = None) -> Image:
+        return self.frames[place].image
+
+    def truth(self, place: int, size: tuple[int, int] | None = None) -> Labels | None:
+        return self.truths[place]
+
+
+def kept_in_memory(dataset: Dataset, split: str, size: tuple[int, int], limit: int | None = None) -> Dataset:
+    """A split whose videos are in memory, if they fit; else they are read again each time."""
+    videos = dataset.videos(split)
+    needed = sum(min(len(video), limit or len(video)) for video in videos) * size[0] * size[1] * 4
+    if needed > MOST_MEMORY and limit is None:
+        return dataset
+    return replace(dataset, splits={split: tuple(Kept(video, size, limit) for video in videos)})
+
+
+def needs_vectors(stepper: Stepper) -> bool:
+    """Whether a stepper looks at what the codec knows of motion."""
+    return bool(getattr(getattr(stepper, "motion", None), "needs_vectors", False))
 
 
 def stream_figures(stepper: Stepper, dataset: Dataset, split: str, size: tuple[int, int]) -> StreamFigures:

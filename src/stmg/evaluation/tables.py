@@ -74,7 +74,8 @@ def evaluation_sheets(told: dict[str, Any]) -> list[Sheet]:
     """What `stmg evaluate` found."""
     base, ours = told["base"], told["ours"]
     where = f"{told['model']} on {told['data']}, {told['size'][0]}x{told['size'][1]}, {ours['frames']} frames"
-    main = Sheet(where, ("", "base on every frame", "stmg", "relative"), note=told["settings"])
+    note = f"{told['settings']}; {told['runtime']}"
+    main = Sheet(where, ("", "base on every frame", "stmg", "relative"), note=note)
     for name, key in (
         ("mIoU", "miou"),
         ("boundary IoU", "boundary_iou"),
@@ -106,12 +107,16 @@ def evaluation_sheets(told: dict[str, Any]) -> list[Sheet]:
             cells = (number(other["miou"]), number(row["miou"]), relative(row["miou"], other["miou"]))
             distance.add(str(row["distance"]), *cells)
         sheets += [classes, distance]
+    fields = ", ".join(f"{name} on {count}" for name, count in told["motion"].items())
+    main.note += f"; motion: {fields} frames"
     if told.get("truth_consistency") is not None:
         main.note += f"; the truth's own temporal consistency is {told['truth_consistency']:.2f} %"
     if told.get("paper_protocol") is not None:
         pairs = told["paper_protocol"]
-        paper = Sheet("The paper's protocol: each labelled frame given the one before", ("", "mIoU", "relative"))
-        paper.add(f"{pairs['level']} frames", number(pairs["miou"]), relative(pairs["miou"], base["miou"]))
+        title = f"The paper's protocol: {pairs['frames']} labelled frames, each given the one before"
+        paper = Sheet(title, ("", "base", "stmg", "relative"))
+        cells = (number(pairs["base_miou"]), number(pairs["miou"]), relative(pairs["miou"], pairs["base_miou"]))
+        paper.add(f"{pairs['level']} frames", *cells)
         sheets.append(paper)
     return sheets
 
@@ -124,8 +129,10 @@ def benchmark_sheets(told: dict[str, Any]) -> list[Sheet]:
         title = f"{told['model']} on {told['source']}, {size}, {run['frames']} frames, {told['repeats']} repeats"
         turns = f"in turns of {run['turn']} frames; gain is of the same repeat, beside it the least and the most"
         heads = ("", "mIoU", "relative", "MACs", "FPS", "gain", "spread", "p50 ms", "p95 ms", "max ms")
-        speed = Sheet(title, heads, note=f"{told['machine_line']}; {turns}")
-        reading = f"reading takes {run['read_ms']:.1f} ms a frame, drawing {run['draw_ms']:.1f} ms"
+        note = f"{run['settings']}; {told['machine_line']}; {run['runtime']}; {turns}"
+        speed = Sheet(title, heads, note=note)
+        read = "frames are rendered, not read" if run["read_ms"] is None else f"reading takes {run['read_ms']:.1f} ms"
+        reading = f"{read}, drawing {run['draw_ms']:.1f} ms a frame"
         heads = ("", "GMACs", "without head", "params", "peak memory", "FPS with reading and drawing")
         cost = Sheet(f"Cost of a mean frame, {size}", heads, note=reading)
         levels = Sheet(f"Each level apart, {size}", ("", "level", "share", "p50 ms", "p95 ms", "max ms"))

@@ -17,6 +17,8 @@ class Output(NamedTuple):
     """What the next partial frame may blend with, in the runtime's own arrays; None if nothing can."""
     scores: Any
     """Logits of the classes, or labels where a network gives nothing else, in the runtime's own arrays."""
+    keep: tuple[bool, ...] | None = None
+    """The blocks that ran, where they are not those that were asked for."""
 
 
 class Runtime(Protocol):
@@ -33,6 +35,9 @@ class Runtime(Protocol):
     @property
     def has_mask_generator(self) -> bool:
         """Whether `encode` and `compare` can be called."""
+
+    def expect_partial(self) -> None:
+        """Get ready for partial frames, before the first frame comes."""
 
     def prepare(self, image: Image) -> Any:
         """The image (H, W, 3) as the network wants it."""

@@ -26,13 +26,16 @@ def moved(maps: Array, path: Field | None) -> Array:
 
 def fused(now: Array, before: Array, path: Field | None, share: Map) -> Array:
     """Scores (C, h, w) averaged with earlier ones, moved along a path, which count for `share` (any h, any w)."""
-    _, height, width = before.shape
+    size = before.shape[1:]
     then = moved(before, path)
-    if now.shape[1:] != (height, width):
-        larger: Any = cv2.resize(now.transpose(1, 2, 0), (width, height), interpolation=cv2.INTER_LINEAR)
-        now = larger.reshape(height, width, -1).transpose(2, 0, 1)
-    kept: Any = share
-    if share.shape != (height, width):
-        kept = cv2.resize(share, (width, height), interpolation=cv2.INTER_LINEAR)
-    out: Array = now + kept * (then - now)
+    now = np.stack([resized(plane, size) for plane in now])
+    out: Array = now + resized(share, size) * (then - now)
     return np.ascontiguousarray(out, np.float32)
+
+
+def resized(plane: Map, size: tuple[int, ...]) -> Map:
+    """A plane (h, w) at another size."""
+    if plane.shape == size:
+        return plane
+    out: Map = cv2.resize(plane, size[::-1], interpolation=cv2.INTER_LINEAR)
+    return out

@@ -28,6 +28,9 @@ class BlackBoxRuntime:
     def __init__(self, function: Callable[[Image], Any]) -> None:
         self.function = function
 
+    def expect_partial(self) -> None:
+        """Nothing has to be got ready."""
+
     def prepare(self, image: Image) -> Image:
         return image
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -30,6 +33,7 @@ class Engine(Protocol):
 
     name: str
     version: str
+    threads: int | None
     ending: str
     """Of compiled graphs on disk."""
 
@@ -60,18 +64,26 @@ class OnnxRuntime:
         self.threads, self.providers = threads, list(providers)
 
     def compile(self, graph: Path, pairs: Iterable[Pair], outputs: tuple[str, ...], kept: Path | None) -> Run:
-        options = self._options()
-        source: Any = str(kept)
-        if kept is None or not kept.is_file():
-            source = self._without(graph, pairs, outputs).SerializeToString()
-            if kept is not None:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                options.optimized_model_filepath = f"{kept}.new"
-        session = self._runtime.InferenceSession(source, options, providers=self.providers)
-        if kept is not None and Path(f"{kept}.new").is_file():
-            os.replace(f"{kept}.new", kept)
+        session = self._kept(kept)
+        if session is None:
+            model = self._without(graph, pairs, outputs).SerializeToString()
+            with _place_for(kept) as part:
+                options = self._options()
+                if part is not None:
+                    options.optimized_model_filepath = str(part)
+                session = self._runtime.InferenceSession(model, options, providers=self.providers)
         names = [output.name for output in session.get_outputs()]
         return lambda inputs: dict(zip(names, session.run(names, inputs), strict=True))
+
+    def _kept(self, kept: Path | None) -> Any:
+        """The compiled graph on disk; None if there is none, or it is damaged."""
+        if kept is None or not kept.is_file():
+            return None
+        try:
+            return self._runtime.InferenceSession(str(kept), self._options(), providers=self.providers)
+        except Exception:
+            kept.unlink(missing_ok=True)
+            return None
 
     def open(self, graph: Path) -> tuple[Callable[[NDArray[Any]], NDArray[Any]], tuple[Any, ...], bool]:
         options = self._options()
@@ -147,26 +159,36 @@ class OpenVino:
         self._core = openvino.Core()
         self.version = str(openvino.__version__)
         self._device = device
+        self.threads = threads
         self._settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
         if threads:
             self._settings["INFERENCE_NUM_THREADS"] = threads
 
     def compile(self, graph: Path, pairs: Iterable[Pair], outputs: tuple[str, ...], kept: Path | None) -> Run:
-        if kept is not None and kept.is_file():
-            compiled = self._core.import_model(io.BytesIO(kept.read_bytes()), self._device, self._settings)
-        else:
+        compiled = self._kept(kept)
+        if compiled is None:
             compiled = self._core.compile_model(self._without(graph, pairs, outputs), self._device, self._settings)
-            if kept is not None:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                Path(f"{kept}.new").write_bytes(compiled.export_model().getvalue())
-                os.replace(f"{kept}.new", kept)
+            with _place_for(kept) as part:
+                if part is not None:
+                    part.write_bytes(compiled.export_model().getvalue())
         order = [(output, next(iter(output.names & set(outputs)))) for output in compiled.outputs]
+        infer = _each_thread(compiled)
 
         def run(inputs: Arrays) -> Arrays:
-            found = compiled(inputs, share_inputs=True)
+            found = infer(inputs)
             return {name: np.array(found[output]) for output, name in order}
 
         return run
+
+    def _kept(self, kept: Path | None) -> Any:
+        """The compiled graph on disk; None if there is none, or it is damaged."""
+        if kept is None or not kept.is_file():
+            return None
+        try:
+            return self._core.import_model(io.BytesIO(kept.read_bytes()), self._device, self._settings)
+        except RuntimeError:
+            kept.unlink(missing_ok=True)
+            return None
 
     def open(self, graph: Path) -> tuple[Callable[[NDArray[Any]], NDArray[Any]], tuple[Any, ...], bool]:
         try:
@@ -176,8 +198,8 @@ class OpenVino:
             raise ValueError(f"{graph} cannot be loaded: {str(error).splitlines()[0]}") from None
         (image,) = _only(model.inputs, graph)
         shape = tuple(side.get_length() if side.is_static else None for side in image.get_partial_shape())
-        first = compiled.output(0)
-        return lambda pixels: compiled(pixels)[first], shape, image.get_element_type().get_type_name() == "u8"
+        first, infer = compiled.output(0), _each_thread(compiled)
+        return lambda pixels: np.array(infer([pixels])[first]), shape, image.get_element_type().get_type_name() == "u8"
 
     def _without(self, graph: Path, pairs: Iterable[Pair], outputs: tuple[str, ...]) -> Any:
         model = self._core.read_model(str(graph))
@@ -188,10 +210,49 @@ class OpenVino:
         for result in list(model.results):
             if not result.output(0).get_names() & set(outputs):
                 model.remove_result(result)
+        stands_in = {_place(given): skipped for given, skipped in instead}
         for given, skipped in instead:
+            while _place(skipped) in stands_in:  # what stands in for it may be left out itself
+                skipped = stands_in[_place(skipped)]
             for target in list(given.get_target_inputs()):
                 target.replace_source_output(skipped)
         return model
+
+
+def _each_thread(compiled: Any) -> Callable[[Any], Any]:
+    """A call that several threads may make at once: a request of OpenVINO is for one of them."""
+    own = threading.local()
+
+    def infer(inputs: Any) -> Any:
+        if not hasattr(own, "request"):
+            own.request = compiled.create_infer_request()
+        return own.request.infer(inputs, share_inputs=True)
+
+    return infer
+
+
+def _place(output: Any) -> tuple[str, int]:
+    return output.get_node().get_name(), output.get_index()
+
+
+@contextmanager
+def _place_for(kept: Path | None) -> Iterator[Path | None]:
+    """Where to write what is to be kept, moved there when it is whole; None if it cannot or need not be kept."""
+    if kept is None:
+        yield None
+        return
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkstemp(dir=kept.parent, suffix=kept.suffix)[1])
+    except OSError:
+        yield None
+        return
+    try:
+        yield part
+        if part.stat().st_size:
+            os.replace(part, kept)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _only(inputs: Any, graph: Path) -> Any:

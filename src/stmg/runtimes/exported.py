@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
+import shutil
 import threading
+import time
 from collections import OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +18,10 @@ import numpy as np
 from stmg.card import Card, card_from
 from stmg.cost import Costs
 from stmg.frames import Image
+from stmg.machine import processor
 from stmg.motion import Field
 from stmg.runtimes import Output
-from stmg.runtimes.arrays import Array, fused, moved
+from stmg.runtimes.arrays import Array, fused, moved, resized
 from stmg.runtimes.engines import Engine, Pair, Run
 from stmg.runtimes.labels import labels_of
 from stmg.scheduler import Level
@@ -29,6 +30,9 @@ from stmg.state import Cost, Labels, Map, Masks
 DESCRIPTION = "export.json"
 FORMAT = 1
 PATTERNS = 8  # compiled patterns of open blocks that are kept, in memory and on disk
+FORGOTTEN = 30 * 24 * 3600  # seconds after which what was compiled from an export that nobody uses is removed
+
+Pattern = tuple[bool, ...]
 
 
 class Graph(NamedTuple):
@@ -64,11 +68,18 @@ class ExportedRuntime:
         self.num_blocks = len(self.costs.blocks)
         self.has_mask_generator = "compare" in self._graphs
         self.notes: tuple[str, ...] = ()
-        self._cache = cache_folder(folder, engine)
+        self._cache = cache_folder(folder, engine, patterns)
         self._full = self._compiled("full")
         self._encode = self._compiled("encode") if self.has_mask_generator else None
         self._compare = self._compiled("compare") if self.has_mask_generator else None
-        self._patterns = _Patterns(self, patterns) if "partial" in self._graphs else None
+        self._most = patterns
+        self._patterns: _Patterns | None = None
+        self.waits = False
+        """Whether a frame waits for its pattern: to measure, not to run."""
+
+    def expect_partial(self) -> None:
+        if self._patterns is None and "partial" in self._graphs:
+            self._patterns = _Patterns(self, self._most)
 
     def prepare(self, image: Image) -> Prepared:
         if image.shape[:2] != self.size:
@@ -90,21 +101,20 @@ class ExportedRuntime:
         return self._output(self._full({"image": prepared.image}))
 
     def partial(self, prepared: Prepared, masks: Masks, previous: Any, path: Field | None, scale: float) -> Output:
+        self.expect_partial()
         if self._patterns is None:
             raise ValueError(f"{self.folder} was exported without partial frames: it has no blocks to skip")
         if scale != self.card.partial_scale:
             asked = f"partial frames at {self.card.partial_scale:g}, not {scale:g}"
             raise ValueError(f"{self.folder} was exported for {asked}: export it again")
         height, width = previous[0].shape[1:]
-        changed: Any = cv2.resize(masks.changed, (width, height), interpolation=cv2.INTER_LINEAR)
+        changed = np.ascontiguousarray(resized(masks.changed, (height, width)), np.float32)
         before = {f"before{number}": moved(maps, path)[None] for number, maps in enumerate(previous)}
-        run = self._patterns.ready(masks.keep)
-        return self._output(run({"image": prepared.image, "changed": changed[None, None], **before}))
-
-    def compile(self, keep: tuple[bool, ...]) -> None:
-        """Compile a pattern now, and wait for it."""
-        if self._patterns is not None:
-            self._patterns.wait(keep)
+        if self.waits:
+            self._patterns.wait(masks.keep)
+        run, keep = self._patterns.ready(masks.keep)
+        output = self._output(run({"image": prepared.image, "changed": changed[None, None], **before}))
+        return output._replace(keep=keep)
 
     def fused(self, now: Array, before: Array, path: Field | None, share: Map) -> Array:
         return fused(now, before, path, share)
@@ -115,15 +125,15 @@ class ExportedRuntime:
     def cost(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool) -> Cost:
         return self.costs.of_frame(level, keep, scale, masked)
 
-    def pattern_graph(self, keep: tuple[bool, ...]) -> Run:
+    def pattern_graph(self, keep: Pattern) -> Run:
         """The graph of partial frames with the closed blocks left out, compiled."""
         closed = [pair for pair in self._pairs if not keep[pair.block]]
-        bits = "".join("1" if kept else "0" for kept in keep) or "all"
-        return self._compiled("partial", closed, self.pattern_file(bits))
+        return self._compiled("partial", closed, None if self._cache is None else self.pattern_file(keep))
 
-    def pattern_file(self, bits: str) -> Path:
+    def pattern_file(self, keep: Pattern) -> Path:
         """Where a compiled pattern is kept: a compiled graph is for one machine and one version, an export is not."""
-        return self._cache / f"{bits}.{self.engine.ending}"
+        bits = "".join("1" if kept else "0" for kept in keep) or "all"
+        return (self._cache or self.folder) / f"{bits}.{self.engine.ending}"
 
     def _compiled(self, name: str, closed: list[Pair] | None = None, kept: Path | None = None) -> Run:
         graph = self._graphs[name]
@@ -137,58 +147,83 @@ class ExportedRuntime:
 
 
 class _Patterns:
-    """Compiled patterns of open blocks, the least recently used of them let go; safe to share between threads."""
+    """Compiled patterns of open blocks, the least recently used of them let go; safe to share between threads.
+
+    One thread compiles, and only the newest pattern that is missing: what was wanted before it may never come again.
+    """
 
     def __init__(self, runtime: ExportedRuntime, most: int) -> None:
         self._runtime, self._most = runtime, most
-        self._ready: OrderedDict[tuple[bool, ...], Run] = OrderedDict()
-        self._coming: dict[tuple[bool, ...], Future[None]] = {}
-        self._lock = threading.Lock()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="stmg-compile")
         self._all = (True,) * runtime.num_blocks
-        self._ready[self._all] = runtime.pattern_graph(self._all)
+        self._ready: OrderedDict[Pattern, Run] = OrderedDict({self._all: runtime.pattern_graph(self._all)})
+        self._failed: set[Pattern] = set()
+        self._wanted: Pattern | None = None
+        self._changed = threading.Condition()
+        self._worker: threading.Thread | None = None
 
-    def ready(self, keep: tuple[bool, ...]) -> Run:
+    def ready(self, keep: Pattern) -> tuple[Run, Pattern]:
         """The compiled pattern, or the cheapest that opens at least the same blocks while it is being compiled."""
-        with self._lock:
-            if keep in self._ready:
-                self._ready.move_to_end(keep)
-                return self._ready[keep]
-            if keep not in self._coming:
-                self._coming[keep] = self._pool.submit(self._compile, keep)
+        with self._changed:
+            if keep not in self._ready and keep not in self._failed:
+                self._wanted = keep
+                if self._worker is None:
+                    self._worker = threading.Thread(target=self._compile, name="stmg-compile", daemon=True)
+                    self._worker.start()
+                self._changed.notify_all()
             wider = [other for other in self._ready if all(b or not a for a, b in zip(keep, other, strict=True))]
-            return self._ready[min(wider, key=sum)]
+            found = min(wider, key=sum)
+            self._ready.move_to_end(found)
+            return self._ready[found], found
 
-    def wait(self, keep: tuple[bool, ...]) -> None:
+    def wait(self, keep: Pattern) -> None:
+        """Until a pattern is compiled, or cannot be."""
         self.ready(keep)
-        with self._lock:
-            coming = self._coming.get(keep)
-        if coming is not None:
-            coming.result()
+        with self._changed:
+            self._changed.wait_for(lambda: keep in self._ready or keep in self._failed)
 
-    def _compile(self, keep: tuple[bool, ...]) -> None:
-        try:
-            run = self._runtime.pattern_graph(keep)
-        except BaseException:
-            with self._lock:
-                self._coming.pop(keep, None)
-            raise
-        with self._lock:
-            self._ready[keep] = run
-            self._coming.pop(keep, None)
-            while len(self._ready) > self._most:
-                oldest = next(pattern for pattern in self._ready if pattern != self._all)
-                del self._ready[oldest]
-                bits = "".join("1" if kept else "0" for kept in oldest)
-                self._runtime.pattern_file(bits).unlink(missing_ok=True)
+    def _compile(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._wanted is not None)
+                keep, self._wanted = self._wanted, None
+                assert keep is not None
+                if keep in self._ready:
+                    continue
+            try:
+                run: Run | None = self._runtime.pattern_graph(keep)
+            except Exception:  # whatever an engine raises: a wider pattern goes on standing in
+                run = None
+            with self._changed:
+                if run is None:
+                    self._failed.add(keep)
+                else:
+                    self._ready[keep] = run
+                    self._let_go()
+                self._changed.notify_all()
+
+    def _let_go(self) -> None:
+        while len(self._ready) > self._most:
+            oldest = next(pattern for pattern in self._ready if pattern != self._all)
+            del self._ready[oldest]
+            self._runtime.pattern_file(oldest).unlink(missing_ok=True)
 
 
-def cache_folder(folder: Path, engine: Engine) -> Path:
-    """Where what is compiled from an export is kept between runs."""
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    graphs = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(folder.glob("*.*"))]
-    described = "\n".join([engine.name, engine.version, platform.platform(), platform.processor(), *graphs])
-    return root / "stmg" / hashlib.sha256(described.encode()).hexdigest()[:24]
+def cache_folder(folder: Path, engine: Engine, most: int) -> Path | None:
+    """Where what is compiled from an export is kept between runs, tidied; None where nothing can be kept."""
+    try:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stmg"
+        graphs = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(folder.glob("*.*"))]
+        described = "\n".join([engine.name, engine.version, str(engine.threads), processor(), *graphs])
+        own = root / hashlib.sha256(described.encode()).hexdigest()[:24]
+        for other in root.glob("*/") if root.is_dir() else ():
+            if other != own and time.time() - other.stat().st_mtime > FORGOTTEN:
+                shutil.rmtree(other, ignore_errors=True)
+        kept = sorted(own.glob("*"), key=lambda path: path.stat().st_mtime) if own.is_dir() else []
+        for path in kept[: max(0, len(kept) - most)]:
+            path.unlink(missing_ok=True)
+    except (OSError, RuntimeError):
+        return None
+    return own
 
 
 def read_description(folder: Path) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 
-from stmg.card import IMAGENET_MEAN, IMAGENET_STD
 from stmg.frames import Image
 from stmg.runtimes.black_box import BlackBoxRuntime
 from stmg.runtimes.engines import Engine
@@ -19,11 +19,14 @@ PLAIN = {".onnx": "onnxruntime", ".xml": "openvino"}  # endings, and who runs th
 class PlainGraph(BlackBoxRuntime):
     """Runs an .onnx or .xml file that takes an image (1, 3, H, W), or (1, H, W, 3), and gives logits or labels.
 
-    Floats are normalised with ImageNet's mean and deviation, bytes are handed over as they are.
+    Floats are normalised with the mean and deviation given, bytes are handed over as they are.
     """
 
-    def __init__(self, path: Path, engine: Engine) -> None:
+    def __init__(self, path: Path, engine: Engine, mean: Sequence[float], std: Sequence[float]) -> None:
+        self.engine = engine
         self._run, shape, self._bytes = engine.open(path)
+        self._mean = np.array(mean, np.float32) * 255
+        self._scale = 1 / (np.array(std, np.float32) * 255)
         self._last = shape[-1] == 3
         sides = shape[1:3] if self._last else shape[2:4]
         if len(shape) != 4 or (shape[-1] != 3 and shape[1] != 3):
@@ -37,6 +40,9 @@ class PlainGraph(BlackBoxRuntime):
             image = cv2.resize(image, wanted[::-1], interpolation=cv2.INTER_AREA)
         pixels: Any = image
         if not self._bytes:
-            pixels = ((image / 255 - IMAGENET_MEAN) / IMAGENET_STD).astype(np.float32)
+            pixels = (image - self._mean) * self._scale
         pixels = pixels[None] if self._last else np.ascontiguousarray(pixels.transpose(2, 0, 1))[None]
-        return self._run(pixels)
+        output = self._run(pixels)
+        if np.issubdtype(output.dtype, np.integer) and output.ndim > 2:  # labels, perhaps with axes of length one
+            output = output.reshape(output.shape[-2:]) if output.size == output.shape[-1] * output.shape[-2] else output
+        return output

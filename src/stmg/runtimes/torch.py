@@ -88,6 +88,9 @@ class TorchRuntime:
     def has_mask_generator(self) -> bool:
         return self.network.mask_generator is not None
 
+    def expect_partial(self) -> None:
+        """Nothing has to be got ready."""
+
     @torch.inference_mode()
     def prepare(self, image: Image) -> Tensor:
         # (H, W, 3) in memory is (1, 3, H, W) channels last: no copy is made to permute it.

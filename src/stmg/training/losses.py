@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stmg.overlay import IGNORE
@@ -85,6 +85,16 @@ def class_weights_of(shares: Tensor, how: str) -> Tensor | None:
     shares = shares.clamp(min=1e-4)
     weights = 1 / torch.log(1.1 + shares) if how == "log" else 1 / (shares + 1e-3).sqrt()
     return weights / (weights * shares).sum()
+
+
+@torch.no_grad()
+def take_back(network: nn.Module, push: Tensor) -> None:
+    """Lower the scores of each class by `push` (C,), in the bias of the layer that gives them."""
+    layers = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
+    last = next((layer for layer in reversed(layers) if layer.out_channels == len(push)), None)
+    if last is None or last.bias is None:
+        raise ValueError("the network's last layer has no bias to take the class weights back from: loss.take_back=0")
+    last.bias.sub_(push)
 
 
 def _hard(each: Tensor, known: Tensor, probability: float, share: float) -> Tensor:

@@ -29,7 +29,7 @@ from stmg.scheduler import FixedPeriod
 from stmg.segmenter import VideoSegmenter
 from stmg.state import FrameResult, Labels
 from stmg.training.base import BaseTraining
-from stmg.training.losses import class_weights_of, enlarged
+from stmg.training.losses import class_weights_of, enlarged, take_back
 from stmg.training.run import Stage
 from stmg.training.stmg import StmgTraining
 
@@ -49,6 +49,7 @@ class BaseStage:
 
     @torch.inference_mode()
     def evaluate(self, network: nn.Module, device: torch.device) -> dict[str, float]:
+        network = self._plain(network).to(device)
         counts = ConfusionMatrix(self.dataset.num_classes)
         for video, place in _labelled(self.recipe, self.dataset):
             image, truth = _pair(video, place, self.recipe)
@@ -58,6 +59,7 @@ class BaseStage:
     @torch.inference_mode()
     def picture(self, network: nn.Module, device: torch.device) -> Image | None:
         """Frame, labels and truth of three frames."""
+        network = self._plain(network).to(device)
         rows = []
         frames = _labelled(self.recipe, self.dataset)
         for video, place in frames[:: max(1, len(frames) // 3)][:3]:
@@ -68,11 +70,19 @@ class BaseStage:
         return np.vstack(rows) if rows else None
 
     def finished(self, network: nn.Module) -> tuple[AcceleratedNetwork, Card]:
-        """Without its auxiliary head, ready for video."""
+        """Ready for video."""
+        example = torch.zeros(1, 3, *self.recipe.data.size)
+        accelerated = accelerate(self._plain(network), example, timed=False)
+        return accelerated, card_for(self.recipe.network, self.recipe, self.dataset)
+
+    def _plain(self, network: nn.Module) -> nn.Module:
+        """A copy as it is meant to be used: without its auxiliary head, the class weights' push taken back."""
         plain = build(self.recipe.network, self.dataset.num_classes)
         load_foreign(plain, network.state_dict())
-        example = torch.zeros(1, 3, *self.recipe.data.size)
-        return accelerate(plain, example, timed=False), card_for(self.recipe.network, self.recipe, self.dataset)
+        weights = self.training.class_weights
+        if weights is not None and self.recipe.loss.take_back:
+            take_back(plain, self.recipe.loss.take_back * weights.detach().cpu().log())
+        return plain.eval().to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
     def _labels(self, network: nn.Module, image: Image, device: torch.device) -> Labels:
         normalised = self.training.normalise(torch.from_numpy(image)[None].to(device))
