@@ -9,9 +9,7 @@ not depend on them.
 from __future__ import annotations
 
 import argparse
-import platform
 import time
-from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
@@ -22,6 +20,7 @@ from rich.table import Table
 
 from stmg.acceleration.accelerate import accelerate
 from stmg.data.scenes import Scene
+from stmg.machine import processor
 from stmg.networks import build
 from stmg.runtimes.torch import TorchRuntime
 from stmg.scheduler import FixedPeriod, Level
@@ -50,7 +49,7 @@ def main() -> None:
             key, carry = _levels(runtime, frames, motion)
             _row(table, f"{name}: carried, motion {motion}", carry, "key frame", key)
     console.print(table)
-    console.print(f"{_processor()}, {arguments.threads} threads, torch {torch.__version__}, batch-norm folded")
+    console.print(f"{processor()}, {arguments.threads} threads, torch {torch.__version__}, batch-norm folded")
 
 
 def _gates(runtime: TorchRuntime, frame: Any, repeats: int) -> tuple[list[float], list[float]]:
@@ -92,14 +91,6 @@ def _row(table: Table, what: str, one: list[float], against: str, other: list[fl
         f"{median(one) / median(other):.3f}",
         f"{low:.3f} to {high:.3f}",
     )
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 if __name__ == "__main__":

@@ -168,6 +168,9 @@ def benchmark(
         list[str] | None,
         typer.Option(help="Another model to run on every frame, such as a smaller network; repeat it."),
     ] = None,
+    beside: Annotated[
+        list[str] | None, typer.Option(help="An export of the same model for another runtime; repeat it.")
+    ] = None,
     scheduler: Scheduler = None,
     motion: Motion = None,
     fusion: Fusion = None,
@@ -182,21 +185,12 @@ def benchmark(
 
     A bare network such as ddrnet39 may be timed without weights. Where the source has labels, accuracy is told too.
     """
+    from stmg.commands.benchmark import Asked
     from stmg.commands.benchmark import benchmark as run
 
-    code = run(
-        _model(weights, device, precision, runtime, threads, _settings(scheduler, motion, fusion)),
-        model,
-        source,
-        [found for text in size or [] if (found := _size(text))],
-        smaller=smaller or [],
-        rivals=rivals,
-        frames=frames,
-        repeats=repeats,
-        out=out,
-        console=Console(),
-    )
-    raise typer.Exit(code)
+    settings = _model(weights, device, precision, runtime, threads, _settings(scheduler, motion, fusion))
+    asked = Asked(model, settings, source, smaller or [], beside or [], rivals, frames, repeats)
+    raise typer.Exit(run(asked, [found for text in size or [] if (found := _size(text))], out, Console()))
 
 
 @app.command()
@@ -266,12 +260,13 @@ def export(
     size: Annotated[str | None, typer.Option(help="HEIGHTxWIDTH of the frames; the model's own if not given.")] = None,
     weights: Weights = None,
     check: Annotated[str | None, typer.Option(help="A video whose frames to compare on; noise if not given.")] = None,
+    int8: Annotated[str | None, typer.Option(help="A video to calibrate eight bits on; 32 bits if not given.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the graphs.")] = Path("out/export"),
 ) -> None:
     """Write a model as graphs for ONNX Runtime or OpenVINO, and compare them with PyTorch."""
     from stmg.commands.export import export_model
 
-    raise typer.Exit(export_model(model, to, _size(size), weights, check, out, Console()))
+    raise typer.Exit(export_model(model, to, _size(size), weights, check, int8, out, Console()))
 
 
 @app.command()

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,8 @@ from stmg.acceleration.accelerate import AcceleratedNetwork, Computed, find_logi
 from stmg.acceleration.aggregation import aggregate
 from stmg.acceleration.gates import Pass, running
 from stmg.card import Card
+from stmg.frames import Image
+from stmg.quantisation import Batches, quantise
 from stmg.runtimes.exported import DESCRIPTION, ExportedRuntime, Graph
 from stmg.runtimes.torch import TorchRuntime
 from stmg.sinks import replace_file
@@ -38,9 +41,19 @@ class Difference(NamedTuple):
 
 
 def export(
-    network: AcceleratedNetwork, card: Card, size: tuple[int, int], kind: str, folder: Path, opset: int = 18
+    network: AcceleratedNetwork,
+    card: Card,
+    size: tuple[int, int],
+    kind: str,
+    folder: Path,
+    *,
+    calibration: list[Image] | None = None,
+    opset: int = 18,
 ) -> None:
-    """Write the graphs of a network at one frame size, as `onnx` or `openvino`, and their description."""
+    """Write the graphs of a network at one frame size, as `onnx` or `openvino`, and their description.
+
+    With frames to calibrate on, the network is written in eight bits; the mask generator, which is small, is not.
+    """
     _check_tools(kind)
     runtime = TorchRuntime(network, device="cpu", mean=card.mean, std=card.std)
     folder.mkdir(parents=True, exist_ok=True)
@@ -75,10 +88,14 @@ def export(
             encoded = encode(image)
         write("encode", encode, {"image": image}, ["encoded"])
         write("compare", _Compare(generator), {"before": encoded, "now": encoded}, ["keep", "changed"])
+    if calibration is not None:
+        for name in [name for name in ("full", "partial") if name in graphs]:
+            quantise(folder / graphs[name].file, kind, _batches(runtime, calibration, size, name == "partial"))
     blank = torch.zeros(1, 3, *size, dtype=runtime.network.dtype)
     described = {
         "format": 1,
         "kind": kind,
+        "bits": 32 if calibration is None else 8,
         "size": list(size),
         "graphs": {name: graph._asdict() for name, graph in graphs.items()},
         "pairs": pairs,
@@ -131,6 +148,23 @@ def compared(network: AcceleratedNetwork, card: Card, exported: ExportedRuntime,
     return Difference(max(scores), max(features), max(labels), max(masks))
 
 
+def _batches(runtime: TorchRuntime, frames: list[Image], size: tuple[int, int], partial: bool) -> Batches:
+    """What a graph is fed on these frames; partial frames get the features of the frame before, half of them new."""
+    found: Batches = []
+    before: list[Any] | None = None
+    for frame in frames:
+        if frame.shape[:2] != size:
+            frame = cv2.resize(frame, size[::-1], interpolation=cv2.INTER_AREA)
+        inputs: dict[str, Any] = {"image": np.ascontiguousarray(frame)[None]}
+        if partial:
+            now = [maps.numpy() for maps in runtime.full(runtime.prepare(frame)).features]
+            inputs["changed"] = np.full((1, 1, *now[0].shape[-2:]), 0.5, np.float32)
+            inputs |= {f"before{number}": maps for number, maps in enumerate(before or now)}
+            before = now
+        found.append(inputs)
+    return found
+
+
 class _Full(nn.Module):
     def __init__(self, runtime: TorchRuntime) -> None:
         super().__init__()
@@ -140,7 +174,7 @@ class _Full(nn.Module):
         self.register_buffer("mean", runtime.mean)
         self.register_buffer("scale", runtime.scale)
 
-    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
+    def forward(self, image: Tensor, *others: Tensor) -> Any:
         computed = self.run(self.network, self.prepared(image), Pass())
         return (computed.logits, *computed.features)
 
@@ -167,8 +201,10 @@ class _Partial(_Full):
         self.factor = scale
         self.order: list[int] = []
 
-    def forward(self, image: Tensor, changed: Tensor, *before: Tensor) -> tuple[Tensor, ...]:
-        now = Pass(blend=lambda current: aggregate(current, list(before), changed))
+    def forward(self, image: Tensor, *others: Tensor) -> Any:
+        """`others` are what changed and the features before."""
+        changed, *before = others
+        now = Pass(blend=lambda current: aggregate(current, before, changed))
         prepared = self.prepared(image)
         if self.factor != 1:
             prepared = F.interpolate(prepared, scale_factor=self.factor, mode="bilinear", align_corners=False)
@@ -184,9 +220,8 @@ class _Encode(_Full):
         assert runtime.network.mask_generator is not None
         self.network = runtime.network.mask_generator.encoder
 
-    def forward(self, image: Tensor) -> Tensor:  # type: ignore[override]
-        encoded: Tensor = self.network(self.prepared(image))
-        return encoded
+    def forward(self, image: Tensor, *others: Tensor) -> Any:
+        return self.network(self.prepared(image))
 
 
 class _Compare(nn.Module):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,33 @@ BASE, OURS = "base on every frame", "stmg"
 MEMORY_FRAMES = 12
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What is timed, on what, and how often."""
+
+    model: str
+    settings: dict[str, Any]
+    """Of `segmenter_for`."""
+    source: str
+    smaller: list[str]
+    """Models to run on every frame."""
+    beside: list[str]
+    """Exports of the same model for other runtimes."""
+    rivals: bool
+    frames: int
+    repeats: int
+
+
+class Entry(NamedTuple):
+    """A contender."""
+
+    stepper: Stepper
+    base: str
+    """The contender that its gain is held against."""
+    judged: bool
+    """Whether its labels can be held against the truth."""
+
+
 class Stream(NamedTuple):
     """Frames in memory."""
 
@@ -46,64 +74,31 @@ class Stream(NamedTuple):
     """Whose labels they are, if there are any."""
 
 
-def benchmark(
-    model: dict[str, Any],
-    name: str,
-    source: str,
-    sizes: list[tuple[int, int]],
-    *,
-    smaller: list[str],
-    rivals: bool,
-    frames: int,
-    repeats: int,
-    out: Path,
-    console: Console,
-) -> int:
+def benchmark(asked: Asked, sizes: list[tuple[int, int]], out: Path, console: Console) -> int:
     """Time everything at every size, and judge it too where the source has labels."""
     runs: list[dict[str, Any]] = []
     interrupted = False
     with progress_bar(console) as progress:
-        for size in [size_for(name, asked) for asked in sizes or [None]]:
+        for size in [size_for(asked.model, size) for size in sizes] or [size_for(asked.model, None)]:
             try:
-                runs += [_at_size(model, name, source, size, smaller, rivals, frames, repeats, progress)]
+                runs += [_at_size(asked, size, progress)]
             except KeyboardInterrupt:  # the sizes that are done are worth having
                 interrupted = True
                 break
     if runs:
-        told = {"model": name, "source": unsigned(source), "repeats": repeats, "sizes": runs}
+        told = {"model": asked.model, "source": unsigned(asked.source), "repeats": asked.repeats, "sizes": runs}
         leave("benchmark", told, out, console)
     return INTERRUPTED if interrupted else 0
 
 
-def _at_size(
-    model: dict[str, Any],
-    name: str,
-    source: str,
-    size: tuple[int, int],
-    smaller: list[str],
-    rivals: bool,
-    frames: int,
-    repeats: int,
-    progress: Progress,
-) -> dict[str, Any]:
-    make = partial(segmenter_for, name, size=size, untrained=True, **model)
+def _at_size(asked: Asked, size: tuple[int, int], progress: Progress) -> dict[str, Any]:
+    make = partial(segmenter_for, asked.model, size=size, untrained=True, **asked.settings)
     ours = make()
-    stream = read_stream(source, size, frames, needs_vectors(ours))
-    contenders: dict[str, Stepper] = {BASE: VideoSegmenter(ours.runtime, scheduler=AlwaysKey()), OURS: ours}
-    if ours.runtime.has_mask_generator:
-        contenders["the paper's mode"] = make(scheduler=PaperScheduler(), motion="none")
-    if rivals:
-        contenders |= {rival: stepper for rival, stepper in rivals_of(ours).items() if rival not in contenders}
-    judged = set(contenders) if _speaks(name, model["weights"], ours, stream, size) else set()
-    for other in smaller:
-        plain = {**model, "weights": None, "scheduler": AlwaysKey()}
-        segmenter = segmenter_for(other, size=size, untrained=True, **plain)
-        contenders[f"{other} on every frame"] = segmenter
-        if _speaks(other, None, segmenter, stream, size):
-            judged.add(f"{other} on every frame")
+    stream = read_stream(asked.source, size, asked.frames, needs_vectors(ours))
+    entries = _entries(asked, ours, make, stream, size)
     known = stream.dataset.num_classes if stream.dataset else 0
-    counts = {each: ConfusionMatrix(known) for each in judged}
-    total = len(stream.frames) * len(contenders) * repeats
+    counts = {name: ConfusionMatrix(known) for name, entry in entries.items() if entry.judged}
+    total = len(stream.frames) * len(entries) * asked.repeats
     task = progress.add_task(f"{size[0]}x{size[1]}", total=total, told="")
     overlay: list[Callable[[], Any]] = []
 
@@ -115,13 +110,15 @@ def _at_size(
         if not overlay:
             overlay.append(result.overlay)
 
-    times = race(contenders, stream.frames, repeats, heard, stream.starts)
+    steppers = {name: entry.stepper for name, entry in entries.items()}
+    times = race(steppers, stream.frames, asked.repeats, heard, stream.starts)
     drawing = mean_ms(overlay[0])
-    rows = {each: found.told(times[BASE], (stream.read_ms or 0.0) + drawing) for each, found in times.items()}
-    for each, matrix in counts.items():
-        rows[each]["miou"] = percent(matrix.mean_iou())
+    outside = (stream.read_ms or 0.0) + drawing
+    rows = {name: times[name].told(times[entry.base], outside) for name, entry in entries.items()}
+    for name, matrix in counts.items():
+        rows[name]["miou"] = percent(matrix.mean_iou())
     sample = [Frame(frame.image) for frame in stream.frames[:MEMORY_FRAMES]]
-    threads = model["threads"]
+    threads = asked.settings["threads"]
     rows[BASE]["memory"] = peak_memory(partial(_in_threads, threads, partial(make, scheduler=AlwaysKey())), sample)
     rows[OURS]["memory"] = peak_memory(partial(_in_threads, threads, make), sample)
     return {
@@ -133,9 +130,34 @@ def _at_size(
         "read_ms": None if stream.read_ms is None else round(stream.read_ms, 3),
         "draw_ms": round(drawing, 3),
         "contenders": rows,
-        "latencies": {each: [round(ms, 3) for ms in times[each].repeats[0]] for each in (BASE, OURS)},
-        "frame_levels": {each: [str(level) for level in times[each].levels] for each in (BASE, OURS)},
+        "latencies": {name: [round(ms, 3) for ms in times[name].repeats[0]] for name in (BASE, OURS)},
+        "frame_levels": {name: [str(level) for level in times[name].levels] for name in (BASE, OURS)},
     }
+
+
+def _entries(
+    asked: Asked, ours: VideoSegmenter, make: Callable[..., VideoSegmenter], stream: Stream, size: tuple[int, int]
+) -> dict[str, Entry]:
+    trained = _speaks(asked.model, asked.settings["weights"], ours, stream, size)
+    steppers: dict[str, Stepper] = {BASE: VideoSegmenter(ours.runtime, scheduler=AlwaysKey()), OURS: ours}
+    if ours.runtime.has_mask_generator:
+        steppers["the paper's mode"] = make(scheduler=PaperScheduler(), motion="none")
+    if asked.rivals:
+        steppers |= {rival: stepper for rival, stepper in rivals_of(ours).items() if rival not in steppers}
+    entries = {name: Entry(stepper, BASE, trained) for name, stepper in steppers.items()}
+    for other in asked.smaller:
+        settings = {**asked.settings, "weights": None, "scheduler": AlwaysKey()}
+        segmenter = segmenter_for(other, size=size, untrained=True, **settings)
+        entries[f"{other} on every frame"] = Entry(segmenter, BASE, _speaks(other, None, segmenter, stream, size))
+    for folder in asked.beside:
+        size_for(folder, size)
+        settings = {**asked.settings, "weights": None, "runtime": None}
+        segmenter = segmenter_for(folder, size=size, **settings)
+        engine: Any = segmenter.runtime
+        base = f"base, {engine.engine.name}"
+        entries[base] = Entry(VideoSegmenter(segmenter.runtime, scheduler=AlwaysKey()), base, trained)
+        entries[f"stmg, {engine.engine.name}"] = Entry(segmenter, base, trained)
+    return entries
 
 
 def _speaks(model: str, weights: Path | None, segmenter: VideoSegmenter, stream: Stream, size: tuple[int, int]) -> bool:

@@ -22,6 +22,7 @@ from stmg.runtimes.exported import ExportedRuntime
 from stmg.video import open_video
 
 FRAMES = 3  # on which the export is compared
+CALIBRATION, EVERY = 60, 5  # frames for eight bits, and how far apart
 MOST_APART = 1e-3  # of the largest score; more than rounding explains
 
 
@@ -31,17 +32,22 @@ def export_model(
     size: tuple[int, int] | None,
     weights: Path | None,
     check: str | None,
+    int8: str | None,
     out: Path,
     console: Console,
 ) -> int:
-    """Export, load what was written, and run both on the same frames; exit code 1 if they disagree."""
+    """Export, load what was written, and run both on the same frames; exit code 1 if they disagree.
+
+    `int8` names a video to calibrate eight bits on; those are told how far they are from PyTorch, and not refused.
+    """
     network, card = _network(model, size, weights)
     size = size or card.size
+    calibration = None if int8 is None else _frames(int8, size, CALIBRATION)
     with console.status(f"exporting {escape(model)} at {size[0]}x{size[1]} to {kind}"):
-        export(network, card, size, kind, out)
+        export(network, card, size, kind, out, calibration=calibration)
     runtime = load(out).runtime
     assert isinstance(runtime, ExportedRuntime)
-    frames = _frames(check, size)
+    frames = _frames(check or int8, size, FRAMES)
     found = compared(network, card, runtime, frames)
     files = sorted(path.name for path in out.iterdir() if path.is_file())
     console.print(f"[bold]{escape(str(out))}[/]: {', '.join(files)}")
@@ -50,7 +56,9 @@ def export_model(
         f"{found.scores:.1e} of the largest, the features by {found.features:.1e}, the masks by {found.masks:.1e}, "
         f"the labels on {found.labels:.3%} of the pixels"
     )
-    if max(found.scores, found.features, found.masks) > MOST_APART:
+    if int8 is not None:
+        console.print("[yellow]eight bits cost accuracy: judge them with stmg evaluate before they are used[/]")
+    elif max(found.scores, found.features, found.masks) > MOST_APART:
         console.print("[bold red]that is more than rounding explains; do not use this export[/]")
         return 1
     if weights is None and model in NETWORKS:
@@ -78,9 +86,10 @@ def _network(model: str, size: tuple[int, int] | None, weights: Path | None) -> 
     return made, Card(model, made.num_classes, size)
 
 
-def _frames(check: str | None, size: tuple[int, int]) -> list[Any]:
-    if check is not None:
-        with open_video(check, resize=size, limit=FRAMES) as video:
+def _frames(source: str | None, size: tuple[int, int], number: int) -> list[Any]:
+    """Frames of a video, spread over its first part; noise where none is named."""
+    if source is not None:
+        with open_video(source, resize=size, limit=number, every=EVERY if number > FRAMES else 1) as video:
             return [frame.image for frame in video]
     draw = np.random.default_rng(0)
-    return [draw.integers(0, 256, (*size, 3), np.uint8) for _ in range(FRAMES)]
+    return [draw.integers(0, 256, (*size, 3), np.uint8) for _ in range(number)]

@@ -52,13 +52,18 @@ class Times:
     def told(self, base: Times, extra_ms: float = 0.0) -> dict[str, Any]:
         """Figures beside those of the base network; ratios are of the same repeat."""
         ratios = [mine / other for mine, other in zip(self.fps(), base.fps(), strict=True)]
-        cost = self.cost()
+        cost, whole = self.cost(), base.cost()
+        promised = whole.macs / cost.macs if cost and whole and cost.macs else None
+        frame = float(np.median(base.all))
         levels = {level: self.of_level(level) for level in Level if level in self.levels}
         return {
             "fps": round(float(np.median(self.fps())), 3),
             "fps_spread": _spread(self.fps()),
             "gain": round(float(np.median(ratios)), 4),
             "gain_spread": _spread(ratios),
+            "promised": None if promised is None else round(promised, 4),
+            "kept_promise": None if promised is None else round(float(np.median(ratios)) / promised, 4),
+            "slowest_against_base": round(float(np.percentile(self.all, 99)) / frame, 4),
             "fps_with_decoding_and_drawing": round(float(np.median(self.fps(extra_ms))), 3),
             **_latency(self.all),
             "levels": {

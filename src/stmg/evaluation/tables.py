@@ -133,8 +133,21 @@ def benchmark_sheets(told: dict[str, Any]) -> list[Sheet]:
         speed = Sheet(title, heads, note=note)
         read = "frames are rendered, not read" if run["read_ms"] is None else f"reading takes {run['read_ms']:.1f} ms"
         reading = f"{read}, drawing {run['draw_ms']:.1f} ms a frame"
-        heads = ("", "GMACs", "without head", "params", "peak memory", "FPS with reading and drawing")
-        cost = Sheet(f"Cost of a mean frame, {size}", heads, note=reading)
+        cost = Sheet(
+            f"Cost of a mean frame, {size}",
+            (
+                "",
+                "GMACs",
+                "without head",
+                "params",
+                "gain the MACs promise",
+                "kept",
+                "slowest frame (p99) / base",
+                "peak memory",
+                "FPS with reading and drawing",
+            ),
+            note=reading,
+        )
         levels = Sheet(f"Each level apart, {size}", ("", "level", "share", "p50 ms", "p95 ms", "max ms"))
         base = next(iter(run["contenders"].values()))
         for name, row in run["contenders"].items():
@@ -150,7 +163,10 @@ def benchmark_sheets(told: dict[str, Any]) -> list[Sheet]:
             )
             memory = NOTHING if row.get("memory") is None else f"{row['memory'] / 1e6:.0f} MB"
             whole = number(row["fps_with_decoding_and_drawing"], 1)
-            cost.add(name, giga(row["macs"]), giga(row["macs_without_head"]), mega(row["params"]), memory, whole)
+            promised = NOTHING if row["promised"] is None else f"{row['promised']:.2f}x"
+            counted = (giga(row["macs"]), giga(row["macs_without_head"]), mega(row["params"]))
+            kept = number(row["kept_promise"], 2)
+            cost.add(name, *counted, promised, kept, f"{row['slowest_against_base']:.2f}x", memory, whole)
             for level, at in row["levels"].items():
                 cells = (number(at[key], 2) for key in ("p50_ms", "p95_ms", "max_ms"))
                 levels.add(name, level, number(at["share"], 0, " %"), *cells)

@@ -61,8 +61,8 @@ class ExportedRuntime:
         self.folder, self.engine = folder, engine
         self.size: tuple[int, int] = tuple(described["size"])
         self.card: Card = card_from(described["card"])
-        costs = described["costs"]
-        self.costs = Costs(**{key: tuple(value) if isinstance(value, list) else value for key, value in costs.items()})
+        costs: dict[str, Any] = described["costs"]
+        self.costs = Costs(**{**costs, "blocks": tuple(costs["blocks"]), "block_params": tuple(costs["block_params"])})
         self._graphs = {name: Graph(**graph) for name, graph in described["graphs"].items()}
         self._pairs = [Pair(*pair) for pair in described["pairs"]]
         self.num_blocks = len(self.costs.blocks)

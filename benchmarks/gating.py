@@ -1,0 +1,183 @@
+"""Ways to skip blocks outside PyTorch: a gate as a tensor, an If for each block, a graph for each pattern.
+
+The same network on the same frame with the same blocks closed, in turns; milliseconds and what each saves of the whole.
+
+    python benchmarks/gating.py [--network ddrnet23-slim] [--size 360x480] [--repeats 30]
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, helper
+from rich.console import Console
+from rich.table import Table
+
+from stmg.acceleration.accelerate import accelerate
+from stmg.card import Card
+from stmg.export import export
+from stmg.networks import build
+from stmg.runtimes.engines import ENGINES, OnnxRuntime, Pair
+from stmg.runtimes.exported import read_description
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--network", default="ddrnet23-slim")
+    parser.add_argument("--size", default="360x480")
+    parser.add_argument("--repeats", type=int, default=30)
+    arguments = parser.parse_args()
+    height, width = map(int, arguments.size.split("x"))
+    torch.manual_seed(0)
+    network = accelerate(build(arguments.network, 19), torch.zeros(1, 3, height, width), timed=False)
+    table = Table("", "", "ms", "of the whole", title=f"{arguments.network}, {arguments.size}, every block closed")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        export(network, Card(arguments.network, 19, (height, width)), (height, width), "onnx", folder)
+        described = read_description(folder)
+        graph = folder / described["graphs"]["partial"]["file"]
+        pairs = [Pair(*pair) for pair in described["pairs"]]
+        taps = {name for pair in pairs for name in (pair.skipped, pair.given)}
+        outputs = tuple(name for name in described["graphs"]["partial"]["outputs"] if name not in taps)
+        for how, change in (("tensor", _with_tensors), ("if", _with_ifs)):
+            onnx.save(change(onnx.load(str(graph)), pairs, outputs), str(folder / f"{how}.onnx"))
+        inputs = _inputs(onnx.load(str(graph)))
+        gates = {f"gate{number}": np.zeros((), np.bool_) for number in range(len(pairs))}
+        for engine_name, kind in ENGINES.items():
+            engine = kind()
+            ways: dict[str, Callable[[], Any]] = {}
+            for how, file, closed, more in (
+                ("whole", graph, [], {}),
+                ("gate as a tensor", folder / "tensor.onnx", [], gates),
+                ("If for each block", folder / "if.onnx", [], gates),
+                ("graph for each pattern", graph, pairs, {}),
+            ):
+                try:
+                    run = engine.compile(file, closed, outputs, None)
+                except Exception as error:
+                    table.add_row(engine_name, how, "-", str(error).splitlines()[0][:60])
+                    continue
+                ways[how] = lambda run=run, more=more: run({**inputs, **more})
+            spent = _in_turns(ways, arguments.repeats)
+            for how, times in spent.items():
+                table.add_row(engine_name, how, f"{median(times):.1f}", f"{median(times) / median(spent['whole']):.0%}")
+    Console(width=110).print(table)
+
+
+def _in_turns(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    spent: dict[str, list[float]] = {how: [] for how in ways}
+    for turn in range(repeats + 3):
+        for how, run in ways.items():
+            started = time.perf_counter()
+            run()
+            if turn >= 3:
+                spent[how].append(1000 * (time.perf_counter() - started))
+    return spent
+
+
+def _inputs(model: Any) -> dict[str, Any]:
+    draw = np.random.default_rng(0)
+    found = {}
+    for value in model.graph.input:
+        shape = [side.dim_value for side in value.type.tensor_type.shape.dim]
+        bytes_ = value.type.tensor_type.elem_type == TensorProto.UINT8
+        found[value.name] = draw.integers(0, 255, shape, np.uint8) if bytes_ else draw.random(shape, np.float32)
+    return found
+
+
+def _with_tensors(model: Any, pairs: list[Pair], outputs: tuple[str, ...]) -> Any:
+    """Every block runs, and a gate chooses what is handed on."""
+    return _gated(
+        model,
+        pairs,
+        outputs,
+        lambda gate, given, skipped, result, _: [helper.make_node("Where", [gate, given, skipped], [result])],
+    )
+
+
+def _with_ifs(model: Any, pairs: list[Pair], outputs: tuple[str, ...]) -> Any:
+    """The nodes of a block inside the branch of an If."""
+    return _gated(model, pairs, outputs, _if)
+
+
+def _if(gate: str, given: str, skipped: str, result: str, nodes: list[Any]) -> list[Any]:
+    shape = helper.make_tensor_value_info(f"{result}_run", TensorProto.FLOAT, None)
+    other = helper.make_tensor_value_info(f"{result}_skip", TensorProto.FLOAT, None)
+    run = helper.make_graph([*nodes, helper.make_node("Identity", [given], [shape.name])], "run", [], [shape])
+    skip = helper.make_graph([helper.make_node("Identity", [skipped], [other.name])], "skip", [], [other])
+    return [helper.make_node("If", [gate], [result], then_branch=run, else_branch=skip)]
+
+
+def _gated(model: Any, pairs: list[Pair], outputs: tuple[str, ...], make: Callable[..., list[Any]]) -> Any:
+    bare = OnnxRuntime()._without
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.onnx"
+        onnx.save(model, str(path))
+        kept = bare(path, [], (*outputs, *(name for pair in pairs for name in pair[1:])))
+    made = {name: node for node in kept.graph.node for name in node.output}
+
+    def origin(name: str) -> str:
+        while name in made and made[name].op_type == "Identity":
+            name = made[name].input[0]
+        return name
+
+    for number, pair in enumerate(pairs):
+        skipped, given, result = origin(pair.skipped), origin(pair.given), f"gated{number}"
+        inside = _between(kept.graph.node, skipped, given)
+        users = [node for node in kept.graph.node if given in node.input and node.op_type != "Identity"]
+        new = make(f"gate{number}", given, skipped, result, [node for node in kept.graph.node if id(node) in inside])
+        for node in users:
+            for place, name in enumerate(node.input):
+                if name == given:
+                    node.input[place] = result
+        nodes = list(kept.graph.node)
+        last = max(index for index, node in enumerate(nodes) if id(node) in inside)
+        moved = new[0].op_type == "If"
+        rest = [node for index, node in enumerate(nodes) if not (moved and id(node) in inside) or index > last]
+        where = next(
+            (index for index, node in enumerate(rest) if any(name == result for name in node.input)), len(rest)
+        )
+        rest[where:where] = new
+        del kept.graph.node[:]
+        kept.graph.node.extend(rest)
+        made = {name: node for node in kept.graph.node for name in node.output}
+        kept.graph.input.append(helper.make_tensor_value_info(f"gate{number}", TensorProto.BOOL, []))
+    wanted = [output for output in kept.graph.output if output.name in outputs]
+    del kept.graph.output[:]
+    kept.graph.output.extend(wanted)
+    nodes = [node for node in kept.graph.node if not any(name in node.output for pair in pairs for name in pair[1:])]
+    del kept.graph.node[:]
+    kept.graph.node.extend(nodes)
+    return kept
+
+
+def _between(nodes: Any, start: str, end: str) -> set[int]:
+    """Nodes that `end` needs beyond `start`."""
+    made = {name: node for node in nodes for name in node.output}
+    found: set[int] = set()
+    needed = [end]
+    while needed:
+        name = needed.pop()
+        if name != start and name in made and id(made[name]) not in found:
+            found.add(id(made[name]))
+            needed += made[name].input
+    after: set[str] = {start}
+    for node in nodes:  # in order: what does not depend on the start stays outside
+        if id(node) in found and after & set(node.input):
+            after |= set(node.output)
+        elif id(node) in found:
+            found.discard(id(node))
+    return found
+
+
+if __name__ == "__main__":
+    main()
