@@ -6,6 +6,7 @@ python tools/ship.py runs/lite0-camvid/last lite0-camvid --command "stmg train .
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,9 +24,20 @@ def main() -> None:
     parser.add_argument("--command", required=True, help="how it was trained")
     parser.add_argument("--limits", required=True, help="what it should not be used for")
     parser.add_argument("--scheduler", help="name and settings, such as {name: drift, key_above: 0.2}")
+    parser.add_argument("--evaluation", type=Path, help="evaluation.json of stmg evaluate, whose figures to tell")
     arguments = parser.parse_args()
     network, card = load_network(arguments.checkpoint)
     notes = {**card.notes, "command": arguments.command, "limits": arguments.limits}
+    if arguments.evaluation:
+        told = json.loads(arguments.evaluation.read_text())
+        notes["figures"] = {
+            "data": told["data"],
+            "base miou": told["base"]["miou"],
+            "stream miou": told["ours"]["miou"],
+            "stream macs": round(100 * told["ours"]["macs"] / told["base"]["macs"], 1),
+            "stream": told["settings"],
+            "base iou": told["base"]["iou"],
+        }
     if arguments.scheduler:
         card = replace(card, scheduler=yaml.safe_load(arguments.scheduler))
     save(WEIGHTS / arguments.name, network, replace(card, notes=notes), half=True)

@@ -60,6 +60,10 @@ class Augment:
     gamma: float = 0.3
     saturation: float = 0.4
     tint: float = 0.03
+    paste: int = 0
+    """Most objects of another frame that are pasted into a single one, so that rare classes are seen more often."""
+    pasted: tuple[str, ...] = ("pedestrian", "bicyclist", "signsymbol", "person", "rider", "bicycle", "traffic sign")
+    """Classes whose objects are pasted; those that the data has."""
     noise: float = 0.0
     """Largest deviation of sensor noise, drawn anew for each frame; of 1."""
 

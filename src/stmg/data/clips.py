@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from stmg.config import Augment, Data, Motion
 from stmg.data.augment import Look, draw_look, noisy
 from stmg.data.dataset import DataError, Dataset, Video
+from stmg.data.paste import pasted
 from stmg.data.stills import clip_from_still
 from stmg.frames import Frame, Image
 from stmg.motion import DisMotion, view_of
@@ -62,6 +63,7 @@ class Clips:
             raise DataError(f"split {split!r} of {dataset.name} has no labelled frame to train on")
         named = {name.lower(): number for number, name in enumerate(dataset.class_names)}
         self.movable = tuple(named[name.lower()] for name in data.movable if name.lower() in named)
+        self.pasted = tuple(named[name.lower()] for name in augment.pasted if name.lower() in named)
         self._kept: dict[tuple[int, int], tuple[Image, Labels]] = {}
         self._most_kept = int(data.memory * 1e9 / (4 * self.stored[0] * self.stored[1]))
         self._flow: DisMotion | None = None
@@ -81,7 +83,7 @@ class Clips:
         look = draw_look(self.augment, self.stored, 1 / self.data.stored, draw)
         length = self.data.length
         if length > 1 and not is_moving(video):
-            image, labels = self._frame(chosen, place)
+            image, labels = self._still(chosen, place, draw)
             frames, truths = clip_from_still(image, labels, length, self.motion, self.movable, look, draw)
         else:
             frames, truths = self._recorded(chosen, place, look, draw)
@@ -105,10 +107,18 @@ class Clips:
         length = self.data.length
         step = self.data.stride * int(draw.integers(1, self.motion.gap + 1)) if length > 1 else 1
         places = [max(0, place - step * back) for back in reversed(range(length))]
-        pairs = [self._frame(chosen, at) for at in places]
+        pairs = [self._still(chosen, at, draw) if length == 1 else self._frame(chosen, at) for at in places]
         return np.stack([look.image(image) for image, _ in pairs]), np.stack(
             [look.labels(labels) for _, labels in pairs]
         )
+
+    def _still(self, chosen: int, place: int, draw: np.random.Generator) -> tuple[Image, Labels]:
+        """A frame that stands alone, perhaps with objects of another one pasted into it."""
+        still = self._frame(chosen, place)
+        if not self.augment.paste:
+            return still
+        other = self._frame(*self.known[draw.integers(len(self.known))])
+        return pasted(still, other, self.pasted, self.augment.paste, draw)
 
     def _frame(self, chosen: int, place: int) -> tuple[Image, Labels]:
         """A frame of a video and its labels in the stored size."""
