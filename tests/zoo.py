@@ -10,6 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from stmg.acceleration.accelerate import accelerate
+from stmg.data.dataset import Dataset
+from stmg.data.streets import RenderedVideo, open_streets
+from stmg.networks import build
+from stmg.runtimes.torch import TorchRuntime
+
 
 class ResBlock(nn.Module):
     """A basic block of a ResNet."""
@@ -146,3 +152,17 @@ def panning(num_frames: int, size: tuple[int, int] = (96, 128), step: int = 2, s
     height, width = size
     wide = texture(height, width + step * num_frames, seed)
     return [np.ascontiguousarray(wide[:, step * n : step * n + width]) for n in range(num_frames)]
+
+
+def streets(num_frames: int, size: tuple[int, int]) -> Dataset:
+    """Two rendered streets, every frame labelled, in the split `val`."""
+    data = open_streets("street:0-0")
+    videos = tuple(RenderedVideo(seed, num_frames, size, every_label=True) for seed in (1, 2))
+    return Dataset("streets", data.class_names, data.palette, {"val": videos})
+
+
+def masked_runtime(size: tuple[int, int]) -> TorchRuntime:
+    """The small network for streets with a mask generator, none of it trained."""
+    torch.manual_seed(0)
+    network = accelerate(build("small", 11), torch.zeros(1, 3, *size), mask_generator=True, timed=False)
+    return TorchRuntime(network, device="cpu")

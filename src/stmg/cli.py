@@ -5,13 +5,31 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from stmg import __version__
+from stmg.options import (
+    Data,
+    Device,
+    Fusion,
+    Limit,
+    Model,
+    Motion,
+    Precision,
+    Runtime,
+    Scheduler,
+    Size,
+    Split,
+    Threads,
+    Weights,
+    model_of,
+    settings_of,
+    size_of,
+)
 
 app = typer.Typer(
     name="stmg",
@@ -32,28 +50,6 @@ def options(
     if version:
         print(f"stmg {__version__}")
         raise typer.Exit
-
-
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; a GPU if there is one and none is given.")]
-Threads = Annotated[int | None, typer.Option(help="CPU threads to use.")]
-Precision = Annotated[str, typer.Option(help="fp32, bf16 or fp16.")]
-Weights = Annotated[Path | None, typer.Option(help=".pth or .safetensors for a bare network such as ddrnet23-slim.")]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(help="drift, paper, fixed, per-frame, always-key; with settings: fixed:period=3,between=carry."),
-]
-Runtime = Annotated[str | None, typer.Option(help="torch, onnxruntime or openvino; the model's own if not given.")]
-Motion = Annotated[str | None, typer.Option(help="dis, codec or none.")]
-Fusion = Annotated[
-    float | None, typer.Option(help="What the scores before, moved, count for in key frames: 0 (nothing) to 0.9.")
-]
-Model = Annotated[str, typer.Argument(help="Shipped name, checkpoint or exported folder, Hub id, file.py:function.")]
-Data = Annotated[
-    str, typer.Argument(help="CamVid, Cityscapes, a folder with a dataset.yaml, videos without labels, or street:0-9.")
-]
-Split = Annotated[str, typer.Option(help="The split to judge on.")]
-Size = Annotated[str | None, typer.Option(help="HEIGHTxWIDTH to work at; the model's own if not given.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Stop after this many frames of each video.")]
 
 
 @app.command()
@@ -88,17 +84,12 @@ def segment(
     code = run(
         source,
         model,
+        model_of(weights, device, precision, runtime, threads, settings_of(scheduler, motion, fusion)),
         out,
         save=save,
-        weights=weights,
-        device=device,
-        precision=precision,
-        runtime=runtime,
-        threads=threads,
-        settings=_settings(scheduler, motion, fusion),
         every=every,
         limit=limit,
-        resize=_size(resize),
+        resize=size_of(resize),
         fps=fps,
         console=Console(),
     )
@@ -122,7 +113,7 @@ def inspect(
     from stmg.commands.segmenters import use_threads
 
     use_threads(threads)
-    raise typer.Exit(run(model, _size(size), classes, device, as_json, Console()))
+    raise typer.Exit(run(model, size_of(size), classes, device, as_json, Console()))
 
 
 @app.command()
@@ -150,8 +141,8 @@ def evaluate(
     from stmg.commands.evaluate import evaluate as run
     from stmg.commands.judging import Contest
 
-    settings = _model(weights, device, precision, runtime, threads, _settings(scheduler, motion, fusion))
-    raise typer.Exit(run(settings, Contest(model, data, split, _size(size), limit), paper, out, Console()))
+    settings = model_of(weights, device, precision, runtime, threads, settings_of(scheduler, motion, fusion))
+    raise typer.Exit(run(settings, Contest(model, data, split, size_of(size), limit), paper, out, Console()))
 
 
 @app.command()
@@ -188,9 +179,9 @@ def benchmark(
     from stmg.commands.benchmark import Asked
     from stmg.commands.benchmark import benchmark as run
 
-    settings = _model(weights, device, precision, runtime, threads, _settings(scheduler, motion, fusion))
+    settings = model_of(weights, device, precision, runtime, threads, settings_of(scheduler, motion, fusion))
     asked = Asked(model, settings, source, smaller or [], beside or [], rivals, frames, repeats)
-    raise typer.Exit(run(asked, [found for text in size or [] if (found := _size(text))], out, Console()))
+    raise typer.Exit(run(asked, [found for text in size or [] if (found := size_of(text))], out, Console()))
 
 
 @app.command()
@@ -213,8 +204,10 @@ def ablate(
     from stmg.commands.ablate import ablate as run
     from stmg.commands.judging import Contest
 
-    settings = _model(None, device, "fp32", None, threads, {})
-    raise typer.Exit(run(settings, Contest(model, data, split, _size(size), limit), also or [], seeds, out, Console()))
+    settings = model_of(None, device, "fp32", None, threads, {})
+    raise typer.Exit(
+        run(settings, Contest(model, data, split, size_of(size), limit), also or [], seeds, out, Console())
+    )
 
 
 @app.command()
@@ -236,8 +229,8 @@ def profile(
     """Before any training: how much of this video repeats, what speed-up to expect here, and whether it is worth it."""
     from stmg.commands.profile import profile as run
 
-    settings = _model(weights, device, precision, runtime, threads, {})
-    raise typer.Exit(run(settings, model, source, _size(size), frames, changed / 100, out, Console()))
+    settings = model_of(weights, device, precision, runtime, threads, {})
+    raise typer.Exit(run(settings, model, source, size_of(size), frames, changed / 100, out, Console()))
 
 
 @app.command()
@@ -266,7 +259,7 @@ def export(
     """Write a model as graphs for ONNX Runtime or OpenVINO, and compare them with PyTorch."""
     from stmg.commands.export import export_model
 
-    raise typer.Exit(export_model(model, to, _size(size), weights, check, int8, out, Console()))
+    raise typer.Exit(export_model(model, to, size_of(size), weights, check, int8, out, Console()))
 
 
 @app.command()
@@ -349,56 +342,3 @@ def _fail(error: Exception, code: int) -> None:
         text = 'this needs PyTorch: pip install "stmg[torch]"'
     Console(stderr=True).print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True, highlight=False)
     sys.exit(code)
-
-
-def _size(text: str | None) -> tuple[int, int] | None:
-    if text is None:
-        return None
-    parts = text.lower().split("x")
-    if len(parts) != 2 or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise ValueError(f"a size is HEIGHTxWIDTH, such as 360x480; got {text!r}")
-    return int(parts[0]), int(parts[1])
-
-
-def _number(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
-
-
-def _settings(scheduler: str | None, motion: str | None, fusion: float | None) -> dict[str, Any]:
-    """Those settings of a segmenter that were given."""
-    asked = {"scheduler": _scheduler(scheduler), "motion": motion, "fusion": fusion}
-    return {name: value for name, value in asked.items() if value is not None}
-
-
-def _model(
-    weights: Path | None,
-    device: str | None,
-    precision: str,
-    runtime: str | None,
-    threads: int | None,
-    settings: dict[str, Any],
-) -> dict[str, Any]:
-    """How the model that is judged is made."""
-    from stmg.commands.segmenters import use_threads
-
-    use_threads(threads)
-    made = {"weights": weights, "device": device, "precision": precision, "runtime": runtime, "threads": threads}
-    return {**made, **settings}
-
-
-def _scheduler(text: str | None) -> Any:
-    if text is None:
-        return None
-    from stmg.scheduler import scheduler_named
-
-    name, _, rest = text.partition(":")
-    options: dict[str, Any] = {}
-    for item in filter(None, rest.split(",")):
-        key, _, value = item.partition("=")
-        options[key] = _number(value)
-    return scheduler_named(name, **options)

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from stmg.acceleration.accelerate import AcceleratedNetwork, Computed, find_logits
+from stmg.acceleration.accelerate import AcceleratedNetwork
 from stmg.acceleration.aggregation import aggregate
-from stmg.acceleration.gates import Pass, running
+from stmg.acceleration.gates import Pass
 from stmg.card import Card
 from stmg.frames import Image
 from stmg.quantisation import Batches, quantise
-from stmg.runtimes.exported import DESCRIPTION, ExportedRuntime, Graph
+from stmg.runtimes.exported import DESCRIPTION, FORMAT, ExportedRuntime, Graph
 from stmg.runtimes.torch import TorchRuntime
 from stmg.sinks import replace_file
 from stmg.state import Masks
@@ -93,7 +93,7 @@ def export(
             quantise(folder / graphs[name].file, kind, _batches(runtime, calibration, size, name == "partial"))
     blank = torch.zeros(1, 3, *size, dtype=runtime.network.dtype)
     described = {
-        "format": 1,
+        "format": FORMAT,
         "kind": kind,
         "bits": 32 if calibration is None else 8,
         "size": list(size),
@@ -169,8 +169,7 @@ class _Full(nn.Module):
     def __init__(self, runtime: TorchRuntime) -> None:
         super().__init__()
         self.network = runtime.network.network
-        self.output = runtime.network.output
-        self.head = runtime.network.head
+        self.run = runtime.network.run  # as a function: the other networks beside this one are no part of the graph
         self.register_buffer("mean", runtime.mean)
         self.register_buffer("scale", runtime.scale)
 
@@ -181,15 +180,6 @@ class _Full(nn.Module):
     def prepared(self, image: Tensor) -> Tensor:
         mean, scale = self.get_buffer("mean"), self.get_buffer("scale")
         return (image.permute(0, 3, 1, 2).to(mean.dtype) - mean) * scale
-
-    def run(self, network: nn.Module, image: Tensor, now: Pass) -> Computed:
-        with running(now):
-            logits = find_logits(network(image), self.output)
-        if self.head is not None:
-            return Computed(now.features, logits)
-        if now.blend is not None:
-            (logits,) = now.blend([logits])
-        return Computed([logits], logits)
 
 
 class _Partial(_Full):

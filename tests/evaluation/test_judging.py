@@ -6,11 +6,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-import torch
 
-from stmg import TorchRuntime, VideoSegmenter, accelerate
-from stmg.data.dataset import Dataset
-from stmg.data.streets import RenderedVideo, open_streets
+from stmg import VideoSegmenter
+from stmg.data.streets import RenderedVideo
 from stmg.evaluation import figures
 from stmg.evaluation.ablation import MASKS, ablate, count_rows
 from stmg.evaluation.evaluate import evaluate, paired
@@ -19,9 +17,9 @@ from stmg.evaluation.report import page, read_runs
 from stmg.evaluation.speed import Times, peak_memory, race
 from stmg.evaluation.stream import stream_figures
 from stmg.evaluation.tables import Sheet, number, relative
-from stmg.networks import build
 from stmg.scheduler import AlwaysKey, DriftBudget, FixedPeriod, Level
 from stmg.state import Cost
+from zoo import masked_runtime, streets
 
 SIZE = (48, 64)
 PNG = b"\x89PNG"
@@ -29,16 +27,12 @@ PNG = b"\x89PNG"
 
 @pytest.fixture(scope="module")
 def dataset():
-    data = open_streets("street:0-0")
-    videos = tuple(RenderedVideo(seed, 6, SIZE, every_label=True) for seed in (1, 2))
-    return Dataset("streets", data.class_names, data.palette, {"val": videos})
+    return streets(6, SIZE)
 
 
 @pytest.fixture(scope="module")
 def runtime():
-    torch.manual_seed(0)
-    network = accelerate(build("small", 11), torch.zeros(1, 3, *SIZE), mask_generator=True, timed=False)
-    return TorchRuntime(network, device="cpu")
+    return masked_runtime(SIZE)
 
 
 @pytest.fixture(scope="module")

@@ -2,29 +2,23 @@ import numpy as np
 import pytest
 import torch
 
-from stmg import TorchRuntime, VideoSegmenter, accelerate
-from stmg.data.dataset import Dataset
-from stmg.data.streets import RenderedVideo, open_streets
+from stmg import VideoSegmenter
 from stmg.evaluation.rivals import CarriedLogits, HalfResolution, rivals_of
 from stmg.evaluation.stream import base_cost, stream_figures, streamed
-from stmg.networks import build
 from stmg.scheduler import AlwaysKey, FixedPeriod, Level
+from zoo import masked_runtime, streets
 
 SIZE = (48, 64)
 
 
 @pytest.fixture(scope="module")
 def dataset():
-    data = open_streets("street:0-0")
-    videos = tuple(RenderedVideo(seed, 7, SIZE, every_label=True) for seed in (1, 2))
-    return Dataset("streets", data.class_names, data.palette, {"val": videos})
+    return streets(7, SIZE)
 
 
 @pytest.fixture(scope="module")
 def runtime():
-    torch.manual_seed(0)
-    network = accelerate(build("small", 11), torch.zeros(1, 3, *SIZE), mask_generator=True, timed=False)
-    return TorchRuntime(network, device="cpu")
+    return masked_runtime(SIZE)
 
 
 def test_the_base_on_every_frame_costs_itself(dataset, runtime):

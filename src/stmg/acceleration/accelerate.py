@@ -67,11 +67,11 @@ class AcceleratedNetwork(nn.Module):
 
     def full(self, image: Tensor) -> Computed:
         """Every block, nothing reused: a key frame."""
-        return self._run(self.network, image, Pass())
+        return self.run(self.network, image, Pass())
 
     def partial(self, image: Tensor, keep: Tensor | Sequence[bool], blend: Blend | None = None) -> Computed:
         """Some blocks; `blend` may mix the features with others before the head."""
-        return self._run(self.partial_network, image, Pass(keep=keep, blend=blend))
+        return self.run(self.partial_network, image, Pass(keep=keep, blend=blend))
 
     @torch.no_grad()
     def costs(self, image: Tensor) -> Costs:
@@ -113,7 +113,8 @@ class AcceleratedNetwork(nn.Module):
             )
         return tuple(notes)
 
-    def _run(self, network: nn.Module, image: Tensor, now: Pass) -> Computed:
+    def run(self, network: nn.Module, image: Tensor, now: Pass) -> Computed:
+        """A pass through one of its networks; without a head of its own, the logits are the features."""
         with running(now):
             logits = find_logits(network(image), self.output)
         if self.head is not None:

@@ -12,8 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from stmg.evaluation.machine import machine, machine_line
 from stmg.evaluation.report import KINDS, pictures
+from stmg.machine import machine, machine_line
 from stmg.sinks import replace_file
 
 

@@ -16,7 +16,7 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from stmg.commands.progress import INTERRUPTED, progress_bar
-from stmg.commands.segmenters import segmenter_for, use_threads
+from stmg.commands.segmenters import segmenter_for
 from stmg.segmenter import VideoSegmenter
 from stmg.sinks import VIDEO_FORMATS, LabelImages, OverlayVideo, Records, Sink, Sinks
 from stmg.state import FrameResult
@@ -29,35 +29,23 @@ OUTPUTS = {"overlay": "overlay.mp4", "records": "records.jsonl", "timeline": "ti
 def segment(
     source: str,
     model: str,
+    made: dict[str, Any],
     out: Path,
     *,
     save: list[str] | None,
-    weights: Path | None,
-    device: str | None,
-    precision: str,
-    runtime: str | None,
-    threads: int | None,
-    settings: dict[str, Any],
     every: int,
     limit: int | None,
     resize: tuple[int, int] | None,
     fps: float | None,
     console: Console,
 ) -> int:
-    """Segment a source and write what was asked for; the exit code. An interruption keeps everything written so far."""
-    use_threads(threads)
+    """Segment a source and write what was asked for; the exit code. An interruption keeps everything written so far.
+
+    `made` are settings of `segmenter_for`.
+    """
     interrupted = False
     with open_video(source, every=every, limit=limit, resize=resize, fps=fps) as video:
-        segmenter = segmenter_for(
-            model,
-            weights=weights,
-            size=resize or video.size or (360, 480),
-            device=device,
-            precision=precision,
-            runtime=runtime,
-            threads=threads,
-            **settings,
-        )
+        segmenter = segmenter_for(model, size=resize or video.size or (360, 480), **made)
         for note in (*segmenter.runtime.notes, *_idle_masks(segmenter)):
             console.print(f"[yellow]{escape(note)}[/]")
         sinks = sinks_for(source, out, save, video, segmenter)

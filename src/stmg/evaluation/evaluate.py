@@ -19,13 +19,13 @@ from stmg.overlay import IGNORE, draw_mask
 from stmg.scheduler import AlwaysKey, FixedPeriod, Level
 from stmg.segmenter import VideoSegmenter
 from stmg.state import FrameResult, Labels
+from stmg.timeline import COLOURS
 
 MOST_FRAMES = 2000  # whose distortion and blocks are kept one by one
 THUMBNAIL = (90, 120)
 STRIP = 24  # frames shown in a row of key frames and others
 SHOWN = 4  # frames whose masks are shown
 MASK = (180, 240)
-LEVEL_COLOURS = {Level.KEY: (200, 68, 58), Level.PARTIAL: (243, 189, 79), Level.CARRY: (58, 157, 143)}
 
 
 class Judge:
@@ -196,5 +196,5 @@ def _keep(found: Evaluation, result: FrameResult) -> None:
         )
     if len(found.strip) < STRIP:
         small = cv2.resize(result.overlay(), THUMBNAIL[::-1], interpolation=cv2.INTER_AREA)
-        colour = LEVEL_COLOURS[result.level]
+        colour = tuple(bytes.fromhex(COLOURS[result.level][1:]))
         found.strip.append(cv2.copyMakeBorder(small, 4, 4, 4, 4, cv2.BORDER_CONSTANT, value=colour))

@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 
 from stmg.frames import Image
+from stmg.timeline import COLOURS
 
 try:
     from matplotlib.figure import Figure
@@ -16,7 +17,6 @@ except ImportError:
     raise ImportError('pictures need matplotlib: pip install "stmg[evaluate]"') from None
 
 BASE, OURS, RIVAL, PAPER = "#8a8f98", "#c8443a", "#3a6ea5", "#b08a2e"
-LEVELS = {"key": "#c8443a", "partial": "#f3bd4f", "carry": "#3a9d8f"}
 # What the paper reports for Cityscapes: mIoU, FPS on its GPU.
 PAPER_POINTS = {
     "DDRNet-39": (80.3, 22.1),
@@ -74,7 +74,7 @@ def latency(times: dict[str, list[float]], levels: dict[str, list[str]]) -> byte
     colours = [BASE, "#555555", RIVAL, PAPER]
     for (name, values), colour in zip(times.items(), colours, strict=False):
         axes.plot(values, color=colour, linewidth=0.8, label=name)
-        for level, at in LEVELS.items():
+        for level, at in COLOURS.items():
             places = [number for number, seen in enumerate(levels[name]) if seen == level]
             if name == "stmg" and places:
                 axes.scatter(places, [values[place] for place in places], s=9, color=at, label=level, zorder=3)
@@ -83,14 +83,13 @@ def latency(times: dict[str, list[float]], levels: dict[str, list[str]]) -> byte
     return _png(figure)
 
 
-def pareto(points: dict[str, tuple[float, float]], paper: bool = True) -> bytes:
+def pareto(points: dict[str, tuple[float, float]]) -> bytes:
     """mIoU against FPS with the front of those that nothing beats in both; the paper's points apart, marked as such.
 
     Other runtimes ("base, openvino") have no rivals of their own here: an arrow leads from their base to their stmg.
     """
-    figure = Figure(figsize=(12 if paper else 7.5, 5), layout="constrained")
-    panels = figure.subplots(1, 2 if paper else 1, squeeze=False, width_ratios=(1.6, 1) if paper else None)[0]
-    measured = panels[0]
+    figure = Figure(figsize=(12, 5), layout="constrained")
+    measured, reported = figure.subplots(1, 2, width_ratios=(1.6, 1))
     own = {name: point for name, point in points.items() if not name.startswith(("base, ", "stmg, "))}
     for number, (name, (miou, fps)) in enumerate(sorted(own.items(), key=lambda item: item[1])):
         colour = BASE if name.startswith("base") else OURS if name.startswith("stmg") else RIVAL
@@ -106,12 +105,11 @@ def pareto(points: dict[str, tuple[float, float]], paper: bool = True) -> bytes:
         measured.annotate("", end[::-1], start[::-1], arrowprops=arrow)
         measured.annotate(runtime, end[::-1], textcoords="offset points", xytext=(-30, 8 + 12 * number), fontsize=8)
     measured.set(xlabel="FPS, measured here", ylabel="mIoU (%)", title="measured")
-    if paper:
-        for name, (miou, fps) in PAPER_POINTS.items():
-            panels[1].scatter(fps, miou, color=PAPER, s=24, zorder=3)
-            panels[1].annotate(name, (fps, miou), textcoords="offset points", xytext=(-40, 6), fontsize=8)
-        panels[1].set(xlabel="FPS, the paper's GPU", title="as the paper reports it, Cityscapes")
-    for axes in panels:
+    for name, (miou, fps) in PAPER_POINTS.items():
+        reported.scatter(fps, miou, color=PAPER, s=24, zorder=3)
+        reported.annotate(name, (fps, miou), textcoords="offset points", xytext=(-40, 6), fontsize=8)
+    reported.set(xlabel="FPS, the paper's GPU", title="as the paper reports it, Cityscapes")
+    for axes in (measured, reported):
         axes.grid(alpha=0.25)
         axes.margins(0.12)
         axes.spines[["top", "right"]].set_visible(False)
@@ -130,14 +128,11 @@ def front_of(points: dict[str, tuple[float, float]]) -> list[str]:
     return front[::-1]
 
 
-def curve(values: list[float], marks: dict[str, float], label: str) -> bytes:
-    """A value over the frames of a video, with lines across."""
+def curve(values: list[float], label: str) -> bytes:
+    """A value over the frames of a video."""
     figure, axes = _figure((10, 3.2))
     axes.fill_between(range(len(values)), values, color=RIVAL, alpha=0.25)
     axes.plot(values, color=RIVAL, linewidth=0.8)
-    for name, height in marks.items():
-        axes.axhline(height, linestyle="--", linewidth=0.8, color="#555555")
-        axes.annotate(name, (0, height), textcoords="offset points", xytext=(4, 3), fontsize=8)
     axes.set(xlabel="frame", ylabel=label, ylim=(0, None))
     return _png(figure)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from stmg.evaluation import figures
-from stmg.evaluation.machine import machine_line
 from stmg.evaluation.tables import Sheet, ablation_sheets, benchmark_sheets, evaluation_sheets, profile_sheets
+from stmg.machine import machine_line
 
 KINDS = {
     "evaluation": evaluation_sheets,
@@ -116,7 +116,7 @@ def _benchmark(run: dict[str, Any]) -> list[tuple[bytes, str]]:
 
 
 def _profile(told: dict[str, Any]) -> bytes:
-    return figures.curve(told["distortion"], {}, "distortion")
+    return figures.curve(told["distortion"], "distortion")
 
 
 def _figure(data: bytes, caption: str) -> str:
