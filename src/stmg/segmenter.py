@@ -101,18 +101,18 @@ class VideoSegmenter:
         self.state = None
         self.num_frames = 0
 
-    def another(self) -> VideoSegmenter:
-        """A segmenter for another stream, over the same weights and settings."""
-        return VideoSegmenter(
-            self.runtime,
-            scheduler=self.scheduler,
-            motion=self.motion,
-            masking=self.masking,
-            partial_scale=self.partial_scale,
-            fusion=self.fusion,
-            palette=self.palette,
-            class_names=self.class_names,
-        )
+    def another(self, **settings: Any) -> VideoSegmenter:
+        """A segmenter for another stream, over the same weights and settings, but for those that are given."""
+        mine = {
+            "scheduler": self.scheduler,
+            "motion": self.motion,
+            "masking": self.masking,
+            "partial_scale": self.partial_scale,
+            "fusion": self.fusion,
+            "palette": self.palette,
+            "class_names": self.class_names,
+        }
+        return VideoSegmenter(self.runtime, **(mine | settings))
 
     def advance(self, frame: Any, state: FrameState | None, number: int = 0) -> tuple[FrameResult, FrameState]:
         """One frame and the state before it in, its result and the state after it out; nothing is remembered here."""

@@ -102,6 +102,7 @@ def test_gains_are_of_the_same_repeat():
     assert told["fps"] == pytest.approx(150)
     assert told["fps_with_decoding_and_drawing"] == pytest.approx((1000 / 10 + 1000 / 15) / 2, abs=0.01)
     assert (told["macs"], told["macs_without_head"]) == (4, 3)
+    assert (told["overhead"], base.told(base)["overhead"]) == (0.5, None)
     assert replace(ours, costs=[None, Cost()]).told(base)["macs"] is None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,13 +25,14 @@ from stmg.evaluation.speed import TURN, mean_ms, peak_memory, race
 from stmg.evaluation.stream import Stepper, frames_of, needs_vectors
 from stmg.frames import Frame
 from stmg.networks import NETWORKS
-from stmg.scheduler import AlwaysKey, PaperScheduler
+from stmg.scheduler import AlwaysKey, DriftBudget, PaperScheduler
 from stmg.segmenter import VideoSegmenter
 from stmg.state import FrameResult, Labels
 from stmg.video import open_video
 
 BASE, OURS = "base on every frame", "stmg"
 MEMORY_FRAMES = 12
+BUDGETS = (0.5, 2.0, 4.0)  # of drift, against the one in use: beside rivals at several strides, stmg at several costs
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def _at_size(asked: Asked, size: tuple[int, int], progress: Progress) -> dict[st
     make = partial(segmenter_for, asked.model, size=size, untrained=True, **asked.settings)
     ours = make()
     stream = read_stream(asked.source, size, asked.frames, needs_vectors(ours))
-    entries = _entries(asked, ours, make, stream, size)
+    entries = _entries(asked, ours, stream, size)
     known = stream.dataset.num_classes if stream.dataset else 0
     counts = {name: ConfusionMatrix(known) for name, entry in entries.items() if entry.judged}
     total = len(stream.frames) * len(entries) * asked.repeats
@@ -135,13 +136,15 @@ def _at_size(asked: Asked, size: tuple[int, int], progress: Progress) -> dict[st
     }
 
 
-def _entries(
-    asked: Asked, ours: VideoSegmenter, make: Callable[..., VideoSegmenter], stream: Stream, size: tuple[int, int]
-) -> dict[str, Entry]:
+def _entries(asked: Asked, ours: VideoSegmenter, stream: Stream, size: tuple[int, int]) -> dict[str, Entry]:
     trained = _speaks(asked.model, asked.settings["weights"], ours, stream, size)
     steppers: dict[str, Stepper] = {BASE: VideoSegmenter(ours.runtime, scheduler=AlwaysKey()), OURS: ours}
     if ours.runtime.has_mask_generator:
-        steppers["the paper's mode"] = make(scheduler=PaperScheduler(), motion="none")
+        steppers["the paper's mode"] = ours.another(scheduler=PaperScheduler(), motion="none")
+    if asked.rivals and isinstance(ours.scheduler, DriftBudget):
+        for factor in BUDGETS:
+            budget = replace(ours.scheduler, key_above=factor * ours.scheduler.key_above)
+            steppers[f"{OURS} at {budget.key_above:g}"] = ours.another(scheduler=budget)
     if asked.rivals:
         steppers |= {rival: stepper for rival, stepper in rivals_of(ours).items() if rival not in steppers}
     entries = {name: Entry(stepper, BASE, trained) for name, stepper in steppers.items()}

@@ -63,6 +63,8 @@ class Times:
             "gain_spread": _spread(ratios),
             "promised": None if promised is None else round(promised, 4),
             "kept_promise": None if promised is None else round(float(np.median(ratios)) / promised, 4),
+            # A carried frame runs no network: what it takes is what every frame takes beside it.
+            "overhead": round(float(np.median(levels[Level.CARRY])) / frame, 4) if Level.CARRY in levels else None,
             "slowest_against_base": round(float(np.percentile(self.all, 99)) / frame, 4),
             "fps_with_decoding_and_drawing": round(float(np.median(self.fps(extra_ms))), 3),
             **_latency(self.all),

@@ -142,6 +142,7 @@ def benchmark_sheets(told: dict[str, Any]) -> list[Sheet]:
                 "params",
                 "gain the MACs promise",
                 "kept",
+                "a carried frame / base",
                 "slowest frame (p99) / base",
                 "peak memory",
                 "FPS with reading and drawing",
@@ -166,7 +167,8 @@ def benchmark_sheets(told: dict[str, Any]) -> list[Sheet]:
             promised = NOTHING if row["promised"] is None else f"{row['promised']:.2f}x"
             counted = (giga(row["macs"]), giga(row["macs_without_head"]), mega(row["params"]))
             kept = number(row["kept_promise"], 2)
-            cost.add(name, *counted, promised, kept, f"{row['slowest_against_base']:.2f}x", memory, whole)
+            overhead = NOTHING if row.get("overhead") is None else f"{row['overhead']:.1%}"
+            cost.add(name, *counted, promised, kept, overhead, f"{row['slowest_against_base']:.2f}x", memory, whole)
             for level, at in row["levels"].items():
                 cells = (number(at[key], 2) for key in ("p50_ms", "p95_ms", "max_ms"))
                 levels.add(name, level, number(at["share"], 0, " %"), *cells)
