@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import secrets
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
@@ -54,9 +55,10 @@ def export(
 
     With frames to calibrate on, the network is written in eight bits; the mask generator, which is small, is not.
     """
-    _check_tools(kind)
+    _check_tools(kind, eight_bits=calibration is not None)
     runtime = TorchRuntime(network, device="cpu", mean=card.mean, std=card.std)
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / DESCRIPTION).unlink(missing_ok=True)  # until it is whole again, it is no export
     image = torch.zeros(1, *size, 3, dtype=torch.uint8)
     with torch.no_grad():
         whole = runtime.network.full(runtime.prepare(image[0].numpy()))
@@ -94,6 +96,7 @@ def export(
     blank = torch.zeros(1, 3, *size, dtype=runtime.network.dtype)
     described = {
         "format": FORMAT,
+        "id": secrets.token_hex(16),
         "kind": kind,
         "bits": 32 if calibration is None else 8,
         "size": list(size),
@@ -115,7 +118,8 @@ def compared(network: AcceleratedNetwork, card: Card, exported: ExportedRuntime,
     runtime = TorchRuntime(network, device="cpu", mean=card.mean, std=card.std)
     exported.waits = True
     number = runtime.num_blocks
-    patterns = [tuple(k % 2 == 0 for k in range(number)), (False,) * number] if number else []
+    patterns = [(True,) * number, tuple(k % 2 == 0 for k in range(number)), (False,) * number]
+    patterns = patterns if exported.has_partial else []
     scores, features, labels, masks = [0.0], [0.0], [0.0], [0.0]
     before: tuple[Any, Any] | None = None
     for frame in frames:
@@ -262,17 +266,20 @@ def _first_reason(error: BaseException) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-def _check_tools(kind: str) -> None:
+def _check_tools(kind: str, eight_bits: bool) -> None:
     needed: dict[str, Callable[[], Any]] = {"onnx": lambda: __import__("onnxscript")}
     if kind not in ("onnx", "openvino"):
         raise ValueError(f"networks are exported to onnx or openvino, not to {kind!r}")
     if kind == "openvino":
         needed["openvino"] = lambda: __import__("openvino")
+        if eight_bits:
+            needed["nncf"] = lambda: __import__("nncf")
     for name, load in needed.items():
         try:
             load()
         except ImportError:
-            raise ImportError(f'exporting needs {name}: pip install "stmg[export]"') from None
+            extra = "int8" if name == "nncf" else "export"
+            raise ImportError(f'exporting needs {name}: pip install "stmg[{extra}]"') from None
 
 
 def _apart(one: Any, two: Any) -> float:

@@ -54,7 +54,11 @@ def load(
     if runtime not in (None, "torch"):
         kind = "onnx" if runtime == "onnxruntime" else runtime
         raise ValueError(f"{name} is not exported; first: stmg export {name} --to {kind} --out DIR")
-    from stmg.checkpoint import load as load_checkpoint
+    try:
+        from stmg.checkpoint import load as load_checkpoint
+    except ImportError:
+        wanted = "an exported folder or a graph file is not there, and a checkpoint needs PyTorch"
+        raise ImportError(f'{name}: {wanted}: pip install "stmg[torch]"') from None
 
     return load_checkpoint(name, model=model, device=device, precision=precision, **settings)
 

@@ -55,10 +55,7 @@ def _onnx(graph: Path, batches: Batches) -> None:
 
 
 def _openvino(graph: Path, batches: Batches) -> None:
-    try:
-        import nncf
-    except ImportError:
-        raise ImportError('eight bits for openvino need nncf: pip install "stmg[int8]"') from None
+    import nncf
     import openvino
 
     model = openvino.Core().read_model(str(graph))

@@ -65,6 +65,15 @@ class VideoSegmenter:
             raise ValueError(f"partial_scale is above 0 and at most 1; got {partial_scale}")
         if not 0 <= fusion < 1:
             raise ValueError(f"fusion is at least 0 and below 1; got {fusion}")
+        self._asked = {
+            "scheduler": scheduler,
+            "motion": motion,
+            "masking": masking,
+            "partial_scale": partial_scale,
+            "fusion": fusion,
+            "palette": palette,
+            "class_names": class_names,
+        }
         self.runtime: Runtime = runtime_for(network, device)
         self.scheduler = scheduler_named(scheduler) if isinstance(scheduler, str) else scheduler
         self.motion = estimator_named(motion) if isinstance(motion, str) else motion
@@ -103,16 +112,7 @@ class VideoSegmenter:
 
     def another(self, **settings: Any) -> VideoSegmenter:
         """A segmenter for another stream, over the same weights and settings, but for those that are given."""
-        mine = {
-            "scheduler": self.scheduler,
-            "motion": self.motion,
-            "masking": self.masking,
-            "partial_scale": self.partial_scale,
-            "fusion": self.fusion,
-            "palette": self.palette,
-            "class_names": self.class_names,
-        }
-        return VideoSegmenter(self.runtime, **(mine | settings))
+        return VideoSegmenter(self.runtime, **(self._asked | settings))
 
     def advance(self, frame: Any, state: FrameState | None, number: int = 0) -> tuple[FrameResult, FrameState]:
         """One frame and the state before it in, its result and the state after it out; nothing is remembered here."""

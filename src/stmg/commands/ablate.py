@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +25,14 @@ def ablate(model: dict[str, Any], asked: Contest, also: list[str], seeds: int, o
         name, equals, checkpoint = entry.partition("=")
         if not equals:
             raise ValueError(f"{entry!r} names no other checkpoint; it looks like 'one weight set=runs/one/last'")
-        others[name] = partial(segmenter_for, checkpoint, size=size, **model)
-        other = others[name]()
+        other = segmenter_for(checkpoint, size=size, **model)
         check_classes(checkpoint, other, num_classes(other, size), dataset)
+        others[name] = other.another
     with progress_bar(console) as progress:
         rows = count_rows(segmenter, len(others))
         task = progress.add_task("ablations", total=rows, told="reading")
-        make = partial(segmenter_for, asked.model, size=size, **model)
         found = measure(
-            make,
+            segmenter.another,
             others,
             dataset,
             asked.split,

@@ -24,6 +24,7 @@ from stmg.evaluation.rivals import rivals_of
 from stmg.evaluation.speed import TURN, mean_ms, peak_memory, race
 from stmg.evaluation.stream import Stepper, frames_of, needs_vectors
 from stmg.frames import Frame
+from stmg.loading import is_graph
 from stmg.networks import NETWORKS
 from stmg.scheduler import AlwaysKey, DriftBudget, PaperScheduler
 from stmg.segmenter import VideoSegmenter
@@ -80,7 +81,8 @@ def benchmark(asked: Asked, sizes: list[tuple[int, int]], out: Path, console: Co
     runs: list[dict[str, Any]] = []
     interrupted = False
     with progress_bar(console) as progress:
-        for size in [size_for(asked.model, size) for size in sizes] or [size_for(asked.model, None)]:
+        wanted: list[tuple[int, int] | None] = [*sizes] or [None]
+        for size in wanted:
             try:
                 runs += [_at_size(asked, size, progress)]
             except KeyboardInterrupt:  # the sizes that are done are worth having
@@ -92,9 +94,12 @@ def benchmark(asked: Asked, sizes: list[tuple[int, int]], out: Path, console: Co
     return INTERRUPTED if interrupted else 0
 
 
-def _at_size(asked: Asked, size: tuple[int, int], progress: Progress) -> dict[str, Any]:
+def _at_size(asked: Asked, wanted: tuple[int, int] | None, progress: Progress) -> dict[str, Any]:
+    size = size_for(asked.model, wanted)
     make = partial(segmenter_for, asked.model, size=size, untrained=True, **asked.settings)
     ours = make()
+    if wanted is None:
+        size = getattr(ours.runtime, "size", None) or size
     stream = read_stream(asked.source, size, asked.frames, needs_vectors(ours))
     entries = _entries(asked, ours, stream, size)
     known = stream.dataset.num_classes if stream.dataset else 0
@@ -153,13 +158,16 @@ def _entries(asked: Asked, ours: VideoSegmenter, stream: Stream, size: tuple[int
         segmenter = segmenter_for(other, size=size, untrained=True, **settings)
         entries[f"{other} on every frame"] = Entry(segmenter, BASE, _speaks(other, None, segmenter, stream, size))
     for folder in asked.beside:
+        if not is_graph(folder):
+            raise ValueError(f"{folder} is no export; first: stmg export {asked.model} --to onnx --out {folder}")
         size_for(folder, size)
-        settings = {**asked.settings, "weights": None, "runtime": None}
-        segmenter = segmenter_for(folder, size=size, **settings)
-        engine: Any = segmenter.runtime
-        base = f"base, {engine.engine.name}"
-        entries[base] = Entry(VideoSegmenter(segmenter.runtime, scheduler=AlwaysKey()), base, trained)
-        entries[f"stmg, {engine.engine.name}"] = Entry(segmenter, base, trained)
+        segmenter = segmenter_for(folder, size=size, **{**asked.settings, "weights": None, "runtime": None})
+        runtime: Any = segmenter.runtime
+        name = runtime.engine.name
+        if f"base, {name}" in entries:  # a second one for the same engine, of eight bits perhaps
+            name = f"{name} ({Path(folder).name})"
+        entries[f"base, {name}"] = Entry(segmenter.another(scheduler=AlwaysKey()), f"base, {name}", trained)
+        entries[f"stmg, {name}"] = Entry(segmenter, f"base, {name}", trained)
     return entries
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +52,8 @@ def evaluate(model: dict[str, Any], asked: Contest, paper: bool, out: Path, cons
         "size": list(size),
         "settings": settings_line(segmenter),
         "runtime": runtime_line(segmenter),
-        "motion": dict(Counter(frame["motion"] for frame in found.frames)),
+        "motion": dict(found.motion),
+        "interrupted": found.interrupted,
         "base": found.base.told(dataset.class_names),
         "ours": found.ours.told(dataset.class_names),
         "truth_consistency": percent(found.truth_consistency.mean_iou()),

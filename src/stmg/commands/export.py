@@ -69,6 +69,8 @@ def export_model(
 
 def _network(model: str, size: tuple[int, int] | None, weights: Path | None) -> tuple[AcceleratedNetwork, Card]:
     if not is_code(model) and model not in NETWORKS:
+        if weights is not None:
+            raise ValueError(f"--weights goes with one of the networks {', '.join(NETWORKS)} or file.py:function")
         network, card = load_network(find(model))
         return network, card
     made: Any

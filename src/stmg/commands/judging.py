@@ -18,6 +18,7 @@ from stmg.loading import is_graph
 from stmg.networks import NETWORKS
 from stmg.overlay import default_palette
 from stmg.runtimes.exported import DESCRIPTION, read_description
+from stmg.runtimes.labels import MOST_CLASSES
 from stmg.segmenter import VideoSegmenter
 
 
@@ -37,21 +38,23 @@ def contest(model: dict[str, Any], asked: Contest) -> tuple[VideoSegmenter, Data
     dataset = open_dataset(asked.data)
     size = size_for(asked.model, asked.size)
     segmenter = segmenter_for(asked.model, size=size, **model)
+    if asked.size is None:
+        size = getattr(segmenter.runtime, "size", None) or size
     videos = dataset.videos(asked.split if dataset.class_names else "all")
     known = num_classes(segmenter, size)
     if hasattr(segmenter.runtime, "waits"):
         segmenter.runtime.waits = True  # every frame with the pattern that was asked for
     if not dataset.class_names:  # videos without labels: the network's own classes are all there are
-        names = segmenter.class_names or tuple(f"class {number}" for number in range(known))
+        names = segmenter.class_names or tuple(f"class {number}" for number in range(known or MOST_CLASSES))
         dataset = replace(dataset, class_names=names, palette=default_palette(len(names)))
     else:
         check_classes(asked.model, segmenter, known, dataset)
     return segmenter, replace(dataset, splits={asked.split: videos}), size
 
 
-def check_classes(model: str, segmenter: VideoSegmenter, known: int, dataset: Dataset) -> None:
+def check_classes(model: str, segmenter: VideoSegmenter, known: int | None, dataset: Dataset) -> None:
     """Refuse a model that speaks of other classes than the data: its figures would mean nothing."""
-    if known != dataset.num_classes:
+    if known not in (None, dataset.num_classes):
         raise ValueError(f"{model} knows {known} classes, {dataset.name} has {dataset.num_classes}")
     named = zip(segmenter.class_names, dataset.class_names, strict=False)
     other = next(((mine, theirs) for mine, theirs in named if mine.lower() != theirs.lower()), None)
@@ -72,15 +75,15 @@ def size_for(model: str, asked: tuple[int, int] | None) -> tuple[int, int]:
     return (360, 480) if is_code(model) or model in NETWORKS or is_graph(model) else read_card(find(model)).size
 
 
-def num_classes(segmenter: VideoSegmenter, size: tuple[int, int]) -> int:
-    """How many classes a segmenter tells apart."""
+def num_classes(segmenter: VideoSegmenter, size: tuple[int, int]) -> int | None:
+    """How many classes a segmenter tells apart; None where a graph gives labels, which do not say."""
     if segmenter.class_names:
         return len(segmenter.class_names)
     network = getattr(segmenter.runtime, "network", None)
     if network is not None:
         return max(2, int(network.num_classes))
     scores = segmenter.runtime.full(segmenter.runtime.prepare(np.zeros((*size, 3), np.uint8))).scores
-    return max(2, len(scores)) if scores.ndim == 3 else 256
+    return max(2, len(scores)) if scores.ndim == 3 else None
 
 
 def settings_line(segmenter: VideoSegmenter) -> str:

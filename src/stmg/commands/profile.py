@@ -13,6 +13,7 @@ from stmg.commands.progress import progress_bar
 from stmg.commands.results import leave, unsigned
 from stmg.commands.segmenters import segmenter_for
 from stmg.evaluation.profile import profile as look
+from stmg.runtimes.labels import MOST_CLASSES
 from stmg.video import open_video
 
 
@@ -34,7 +35,7 @@ def profile(
     with opened as video, progress_bar(console) as progress:
         total = min(frames, video.num_frames) if video.num_frames else frames
         task = progress.add_task("the network on every frame", total=total, told="")
-        found = look(video, segmenter, num_classes(segmenter, seen), lambda: progress.advance(task))
+        found = look(video, segmenter, num_classes(segmenter, seen) or MOST_CLASSES, lambda: progress.advance(task))
         progress.update(task, told="then every drift budget")
     chance = found.chosen(most_changed)
     told = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,11 @@ def segmenter_for(
 
     `untrained` allows a network without weights: its labels mean nothing, its speed does.
     """
-    if is_graph(model) or runtime not in (None, "torch"):
+    if is_graph(model) or runtime not in (None, "torch") or find_spec("torch") is None:
         if weights is not None:
             raise ValueError(f"--weights goes with a network of PyTorch; {model} brings its own")
+        if device not in (None, "cpu") or precision != "fp32":
+            raise ValueError(f"{model} runs on the CPU in single precision: --device and --precision are for PyTorch")
         return load(model, runtime=runtime, threads=threads, **settings)
     from stmg.commands.models import torch_segmenter
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,6 +87,8 @@ class Evaluation:
     """Distortion, blocks and level, frame by frame."""
     strip: list[Image] = field(default_factory=list)
     masks: list[Image] = field(default_factory=list)
+    motion: Counter[str] = field(default_factory=Counter)
+    """Frames by where their field came from."""
     interrupted: bool = False
 
 
@@ -100,7 +103,7 @@ def evaluate(
     """Every frame of every video through the base network and the segmenter; truth is used where there is any."""
     num_classes = dataset.num_classes
     found = Evaluation(Judge(num_classes), Judge(num_classes), Consistency(num_classes))
-    base = VideoSegmenter(segmenter.runtime, scheduler=AlwaysKey())
+    base = segmenter.another(scheduler=AlwaysKey())
     try:
         for video in dataset.videos(split):
             base.reset()
@@ -141,15 +144,8 @@ def paired(
     Figures of the base network on the same frames, and of the segmenter.
     """
     between = Level.PARTIAL if segmenter.runtime.has_mask_generator else Level.CARRY
-    pairs = VideoSegmenter(
-        segmenter.runtime,
-        scheduler=FixedPeriod(2, between),
-        motion=segmenter.motion,
-        masking=segmenter.masking,
-        partial_scale=segmenter.partial_scale,
-        fusion=0,
-    )
-    whole = VideoSegmenter(segmenter.runtime, scheduler=AlwaysKey())
+    pairs = segmenter.another(scheduler=FixedPeriod(2, between), fusion=0)
+    whole = segmenter.another(scheduler=AlwaysKey())
     base, ours = (StreamFigures(ConfusionMatrix(dataset.num_classes)) for _ in range(2))
     for video in dataset.videos(split):
         for place in [place for place in video.labelled if 0 < place < (limit or len(video))]:
@@ -182,6 +178,7 @@ def _show(found: Evaluation, result: FrameResult, truth: Labels, last: Labels) -
 
 def _keep(found: Evaluation, result: FrameResult) -> None:
     """A little of each frame, for the pictures."""
+    found.motion[result.motion] += 1
     if len(found.frames) < MOST_FRAMES:
         blocks = len(result.keep)
         found.frames.append(
@@ -191,7 +188,6 @@ def _keep(found: Evaluation, result: FrameResult) -> None:
                 "drift": round(result.drift, 5),
                 "kept": round(result.kept_blocks / blocks, 4) if blocks else None,
                 "latency_ms": round(result.latency_ms, 3),
-                "motion": result.motion,
             }
         )
     if len(found.strip) < STRIP:

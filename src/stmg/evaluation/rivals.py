@@ -27,7 +27,7 @@ def rivals_of(segmenter: VideoSegmenter) -> dict[str, Stepper]:
     for period in COPIED:
         copied = VideoSegmenter(runtime, scheduler=FixedPeriod(period, Level.CARRY), motion="none")
         found[f"mask copied, every {period}"] = copied
-    if not hasattr(runtime, "size"):  # a graph for one size alone cannot be run at half of it
+    if getattr(runtime, "size", None) is None:  # a graph for one size alone cannot be run at half of it
         found["half resolution"] = HalfResolution(runtime)
     for period in CARRIED:
         found[f"logits carried, every {period}"] = CarriedLogits(runtime, period)

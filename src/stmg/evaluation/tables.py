@@ -9,6 +9,7 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+INTERRUPTED = ", interrupted"
 NOTHING = "-"
 
 
@@ -74,6 +75,7 @@ def evaluation_sheets(told: dict[str, Any]) -> list[Sheet]:
     """What `stmg evaluate` found."""
     base, ours = told["base"], told["ours"]
     where = f"{told['model']} on {told['data']}, {told['size'][0]}x{told['size'][1]}, {ours['frames']} frames"
+    where += INTERRUPTED if told.get("interrupted") else ""
     note = f"{told['settings']}; {told['runtime']}"
     main = Sheet(where, ("", "base on every frame", "stmg", "relative"), note=note)
     for name, key in (
@@ -181,6 +183,7 @@ def ablation_sheets(told: dict[str, Any]) -> list[Sheet]:
     sheets = []
     base = told["base"]
     for title, rows in told["tables"].items():
+        title += INTERRUPTED if told.get("interrupted") else ""
         sheet = Sheet(title, ("", "mIoU", "drop", "MACs", "of the base's", "params", "key frames"))
         for row in rows:
             deviation = f" ± {row['deviation']:.2f}" if row["deviation"] is not None else ""

@@ -7,12 +7,21 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+KINDS = {
+    "uint8": np.uint8,
+    "u8": np.uint8,
+    "float": np.float32,
+    "f32": np.float32,
+    "float16": np.float16,
+    "f16": np.float16,
+}
 
 Arrays = dict[str, NDArray[Any]]
 Run = Callable[[Arrays], Arrays]
@@ -28,11 +37,24 @@ class Pair(NamedTuple):
     """What the block gives."""
 
 
+class Opened(NamedTuple):
+    """A graph of somebody else."""
+
+    run: Callable[[NDArray[Any]], NDArray[Any]]
+    """From its input to its first output."""
+    shape: tuple[Any, ...]
+    """Of its input; what is no number is free."""
+    kind: Any
+    """Of its input's values, for numpy."""
+
+
 class Engine(Protocol):
     """Compiles graphs for this machine."""
 
     name: str
     version: str
+    where: str
+    """What it runs on, in its own words."""
     threads: int | None
     ending: str
     """Of compiled graphs on disk."""
@@ -43,8 +65,8 @@ class Engine(Protocol):
         With `kept`, a compiled graph is read from there if it is there, and left there if not.
         """
 
-    def open(self, graph: Path) -> tuple[Callable[[NDArray[Any]], NDArray[Any]], tuple[Any, ...], bool]:
-        """A plain graph of one input: a function from it to its first output, its shape, whether it takes bytes."""
+    def open(self, graph: Path) -> Opened:
+        """A plain graph of one input."""
 
 
 class OnnxRuntime:
@@ -62,41 +84,43 @@ class OnnxRuntime:
         self._onnx, self._runtime = onnx, onnxruntime
         self.version = str(onnxruntime.__version__)
         self.threads, self.providers = threads, list(providers)
+        self.where = " ".join(providers)
 
     def compile(self, graph: Path, pairs: Iterable[Pair], outputs: tuple[str, ...], kept: Path | None) -> Run:
         session = self._kept(kept)
         if session is None:
-            model = self._without(graph, pairs, outputs).SerializeToString()
-            with _place_for(kept) as part:
-                options = self._options()
-                if part is not None:
-                    options.optimized_model_filepath = str(part)
-                session = self._runtime.InferenceSession(model, options, providers=self.providers)
+            session = self._made(self._without(graph, pairs, outputs).SerializeToString(), kept)
         names = [output.name for output in session.get_outputs()]
         return lambda inputs: dict(zip(names, session.run(names, inputs), strict=True))
+
+    def _made(self, model: bytes, kept: Path | None) -> Any:
+        if kept is not None:
+            with suppress(Exception), _place_for(kept) as part:  # a full disk, mostly: then nothing is kept
+                options = self._options()
+                options.optimized_model_filepath = str(part)
+                return self._runtime.InferenceSession(model, options, providers=self.providers)
+        return self._runtime.InferenceSession(model, self._options(), providers=self.providers)
 
     def _kept(self, kept: Path | None) -> Any:
         """The compiled graph on disk; None if there is none, or it is damaged."""
         if kept is None or not kept.is_file():
             return None
         try:
+            os.utime(kept)  # the files that were used last stay longest
             return self._runtime.InferenceSession(str(kept), self._options(), providers=self.providers)
         except Exception:
             kept.unlink(missing_ok=True)
             return None
 
-    def open(self, graph: Path) -> tuple[Callable[[NDArray[Any]], NDArray[Any]], tuple[Any, ...], bool]:
+    def open(self, graph: Path) -> Opened:
         options = self._options()
         try:
             session = self._runtime.InferenceSession(str(graph), options, providers=self.providers)
         except Exception as error:
             raise ValueError(f"{graph} cannot be loaded: {str(error).splitlines()[0]}") from None
         (image,) = _only(session.get_inputs(), graph)
-        return (
-            lambda pixels: session.run(None, {image.name: pixels})[0],
-            tuple(image.shape),
-            image.type == "tensor(uint8)",
-        )
+        kind = KINDS.get(image.type.removeprefix("tensor(").removesuffix(")"))
+        return Opened(lambda pixels: session.run(None, {image.name: pixels})[0], tuple(image.shape), kind)
 
     def _options(self) -> Any:
         options = self._runtime.SessionOptions()
@@ -161,18 +185,19 @@ class OpenVino:
             raise ImportError('the runtime openvino needs: pip install "stmg[openvino]"') from None
         self._core = openvino.Core()
         self.version = str(openvino.__version__)
-        self._device = device
+        self.where = device
         self.threads = threads
-        self._settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
+        # Where the processor has half precision OpenVINO would use it unasked, and no longer agree with PyTorch.
+        self._settings: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
         if threads:
             self._settings["INFERENCE_NUM_THREADS"] = threads
 
     def compile(self, graph: Path, pairs: Iterable[Pair], outputs: tuple[str, ...], kept: Path | None) -> Run:
         compiled = self._kept(kept)
         if compiled is None:
-            compiled = self._core.compile_model(self._without(graph, pairs, outputs), self._device, self._settings)
-            with _place_for(kept) as part:
-                if part is not None:
+            compiled = self._core.compile_model(self._without(graph, pairs, outputs), self.where, self._settings)
+            if kept is not None:
+                with suppress(OSError), _place_for(kept) as part:  # a full disk, mostly: then nothing is kept
                     part.write_bytes(compiled.export_model().getvalue())
         order = [(output, next(iter(output.names & set(outputs)))) for output in compiled.outputs]
         infer = _each_thread(compiled)
@@ -188,21 +213,23 @@ class OpenVino:
         if kept is None or not kept.is_file():
             return None
         try:
-            return self._core.import_model(io.BytesIO(kept.read_bytes()), self._device, self._settings)
+            os.utime(kept)
+            return self._core.import_model(io.BytesIO(kept.read_bytes()), self.where, self._settings)
         except RuntimeError:
             kept.unlink(missing_ok=True)
             return None
 
-    def open(self, graph: Path) -> tuple[Callable[[NDArray[Any]], NDArray[Any]], tuple[Any, ...], bool]:
+    def open(self, graph: Path) -> Opened:
         try:
             model = self._core.read_model(str(graph))
-            compiled = self._core.compile_model(model, self._device, self._settings)
+            compiled = self._core.compile_model(model, self.where, self._settings)
         except RuntimeError as error:
             raise ValueError(f"{graph} cannot be loaded: {str(error).splitlines()[0]}") from None
         (image,) = _only(model.inputs, graph)
         shape = tuple(side.get_length() if side.is_static else None for side in image.get_partial_shape())
         first, infer = compiled.output(0), _each_thread(compiled)
-        return lambda pixels: np.array(infer([pixels])[first]), shape, image.get_element_type().get_type_name() == "u8"
+        kind = KINDS.get(image.get_element_type().get_type_name())
+        return Opened(lambda pixels: np.array(infer([pixels])[first]), shape, kind)
 
     def _without(self, graph: Path, pairs: Iterable[Pair], outputs: tuple[str, ...]) -> Any:
         model = self._core.read_model(str(graph))
@@ -239,17 +266,12 @@ def _place(output: Any) -> tuple[str, int]:
 
 
 @contextmanager
-def _place_for(kept: Path | None) -> Iterator[Path | None]:
-    """Where to write what is to be kept, moved there when it is whole; None if it cannot or need not be kept."""
-    if kept is None:
-        yield None
-        return
-    try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkstemp(dir=kept.parent, suffix=kept.suffix)[1])
-    except OSError:
-        yield None
-        return
+def _place_for(kept: Path) -> Iterator[Path]:
+    """Where to write what is to be kept; it is moved there when it is whole."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=kept.parent, suffix=kept.suffix)
+    os.close(handle)
+    part = Path(name)
     try:
         yield part
         if part.stat().st_size:

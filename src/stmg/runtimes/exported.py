@@ -9,6 +9,8 @@ import shutil
 import threading
 import time
 from collections import OrderedDict
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +32,7 @@ from stmg.state import Cost, Labels, Map, Masks
 DESCRIPTION = "export.json"
 FORMAT = 1
 PATTERNS = 8  # compiled patterns of open blocks that are kept, in memory and on disk
+MISSED = 64  # patterns that are remembered as missing
 FORGOTTEN = 30 * 24 * 3600  # seconds after which what was compiled from an export that nobody uses is removed
 
 Pattern = tuple[bool, ...]
@@ -77,8 +80,12 @@ class ExportedRuntime:
         self.waits = False
         """Whether a frame waits for its pattern: to measure, not to run."""
 
+    @property
+    def has_partial(self) -> bool:
+        return "partial" in self._graphs
+
     def expect_partial(self) -> None:
-        if self._patterns is None and "partial" in self._graphs:
+        if self._patterns is None and self.has_partial:
             self._patterns = _Patterns(self, self._most)
 
     def prepare(self, image: Image) -> Prepared:
@@ -149,7 +156,8 @@ class ExportedRuntime:
 class _Patterns:
     """Compiled patterns of open blocks, the least recently used of them let go; safe to share between threads.
 
-    One thread compiles, and only the newest pattern that is missing: what was wanted before it may never come again.
+    A thread compiles what is missing, and ends when nothing is; only the newest that is missing counts, and only if it
+    was wanted before: what comes once may never come again.
     """
 
     def __init__(self, runtime: ExportedRuntime, most: int) -> None:
@@ -157,19 +165,20 @@ class _Patterns:
         self._all = (True,) * runtime.num_blocks
         self._ready: OrderedDict[Pattern, Run] = OrderedDict({self._all: runtime.pattern_graph(self._all)})
         self._failed: set[Pattern] = set()
+        self._missed: OrderedDict[Pattern, None] = OrderedDict()
         self._wanted: Pattern | None = None
         self._changed = threading.Condition()
-        self._worker: threading.Thread | None = None
+        self._compiling = False
 
     def ready(self, keep: Pattern) -> tuple[Run, Pattern]:
         """The compiled pattern, or the cheapest that opens at least the same blocks while it is being compiled."""
         with self._changed:
             if keep not in self._ready and keep not in self._failed:
-                self._wanted = keep
-                if self._worker is None:
-                    self._worker = threading.Thread(target=self._compile, name="stmg-compile", daemon=True)
-                    self._worker.start()
-                self._changed.notify_all()
+                if keep in self._missed:
+                    self._want(keep)
+                self._missed[keep] = None
+                while len(self._missed) > MISSED:
+                    self._missed.popitem(last=False)
             wider = [other for other in self._ready if all(b or not a for a, b in zip(keep, other, strict=True))]
             found = min(wider, key=sum)
             self._ready.move_to_end(found)
@@ -177,18 +186,25 @@ class _Patterns:
 
     def wait(self, keep: Pattern) -> None:
         """Until a pattern is compiled, or cannot be."""
-        self.ready(keep)
         with self._changed:
-            self._changed.wait_for(lambda: keep in self._ready or keep in self._failed)
+            while keep not in self._ready and keep not in self._failed:
+                self._want(keep)
+                self._changed.wait()
+
+    def _want(self, keep: Pattern) -> None:
+        self._wanted = keep
+        if not self._compiling:
+            self._compiling = True
+            threading.Thread(target=self._compile, name="stmg-compile", daemon=True).start()
 
     def _compile(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._wanted is not None)
                 keep, self._wanted = self._wanted, None
-                assert keep is not None
-                if keep in self._ready:
-                    continue
+                if keep is None or keep in self._ready:
+                    self._compiling = False
+                    self._changed.notify_all()
+                    return
             try:
                 run: Run | None = self._runtime.pattern_graph(keep)
             except Exception:  # whatever an engine raises: a wider pattern goes on standing in
@@ -205,7 +221,8 @@ class _Patterns:
         while len(self._ready) > self._most:
             oldest = next(pattern for pattern in self._ready if pattern != self._all)
             del self._ready[oldest]
-            self._runtime.pattern_file(oldest).unlink(missing_ok=True)
+            with suppress(OSError):
+                self._runtime.pattern_file(oldest).unlink(missing_ok=True)
 
 
 def cache_folder(folder: Path, engine: Engine, most: int) -> Path | None:
@@ -213,15 +230,18 @@ def cache_folder(folder: Path, engine: Engine, most: int) -> Path | None:
     try:
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stmg"
         graphs = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(folder.glob("*.*"))]
-        described = "\n".join([engine.name, engine.version, str(engine.threads), processor(), *graphs])
+        runs = [engine.name, engine.version, engine.where, str(engine.threads), processor(), version("stmg")]
+        described = "\n".join([*runs, (folder / DESCRIPTION).read_text(), *graphs])
         own = root / hashlib.sha256(described.encode()).hexdigest()[:24]
         for other in root.glob("*/") if root.is_dir() else ():
             if other != own and time.time() - other.stat().st_mtime > FORGOTTEN:
                 shutil.rmtree(other, ignore_errors=True)
+        if own.is_dir():
+            os.utime(own)
         kept = sorted(own.glob("*"), key=lambda path: path.stat().st_mtime) if own.is_dir() else []
         for path in kept[: max(0, len(kept) - most)]:
             path.unlink(missing_ok=True)
-    except (OSError, RuntimeError):
+    except (OSError, RuntimeError, PackageNotFoundError):
         return None
     return own
 
