@@ -217,8 +217,13 @@ def profile(
     size: Size = None,
     frames: Annotated[int, typer.Option(min=2, help="Frames to look at.")] = 150,
     changed: Annotated[
-        float, typer.Option(min=0, max=100, help="Most labels that may differ from the whole network's, in percent.")
-    ] = 3.0,
+        float,
+        typer.Option(
+            min=0,
+            max=100,
+            help="Most labels that may differ from the whole network's, in percent; on CamVid 2.5 cost 1 % of the mIoU.",
+        ),
+    ] = 2.5,
     weights: Weights = None,
     device: Device = None,
     precision: Precision = "fp32",
