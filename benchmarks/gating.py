@@ -1,6 +1,7 @@
 """Ways to skip blocks outside PyTorch: a gate as a tensor, an If for each block, a graph for each pattern.
 
 The same network on the same frame with the same blocks closed, in turns; milliseconds and what each saves of the whole.
+Then what a pattern that is kept takes in memory.
 
     python benchmarks/gating.py [--network ddrnet23-slim] [--size 360x480] [--repeats 30]
 """
@@ -8,6 +9,7 @@ The same network on the same frame with the same blocks closed, in turns; millis
 from __future__ import annotations
 
 import argparse
+import resource
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,7 +29,7 @@ from stmg.card import Card
 from stmg.export import export
 from stmg.networks import build
 from stmg.runtimes.engines import ENGINES, OnnxRuntime, Pair
-from stmg.runtimes.exported import read_description
+from stmg.runtimes.exported import PATTERNS, read_description
 
 
 def main() -> None:
@@ -52,6 +54,7 @@ def main() -> None:
             onnx.save(change(onnx.load(str(graph)), pairs, outputs), str(folder / f"{how}.onnx"))
         inputs = _inputs(onnx.load(str(graph)))
         gates = {f"gate{number}": np.zeros((), np.bool_) for number in range(len(pairs))}
+        taken: dict[str, tuple[float, float]] = {}
         for engine_name, kind in ENGINES.items():
             engine = kind()
             ways: dict[str, Callable[[], Any]] = {}
@@ -67,10 +70,30 @@ def main() -> None:
                     table.add_row(engine_name, how, "-", str(error).splitlines()[0][:60])
                     continue
                 ways[how] = lambda run=run, more=more: run({**inputs, **more})
+            taken[engine_name] = _memory(engine, graph, pairs, outputs)
             spent = _in_turns(ways, arguments.repeats)
             for how, times in spent.items():
                 table.add_row(engine_name, how, f"{median(times):.1f}", f"{median(times) / median(spent['whole']):.0%}")
-    Console(width=110).print(table)
+    console = Console(width=110)
+    console.print(table)
+    for engine_name, (pattern, file) in taken.items():
+        console.print(f"{engine_name}: a pattern takes {pattern:.0f} MB of memory; the graph's file has {file:.0f} MB")
+
+
+def _memory(engine: Any, graph: Path, pairs: list[Pair], outputs: tuple[str, ...]) -> tuple[float, float]:
+    """Megabytes that each of several compiled patterns adds to the process, and those of the graph's file."""
+    whole = engine.compile(graph, [], outputs, None)
+    before = _resident()
+    closed = [pairs[number % len(pairs) :][:1] for number in range(PATTERNS)]
+    kept = [whole, *(engine.compile(graph, each, outputs, None) for each in closed)]
+    grown = (_resident() - before) / (len(kept) - 1)
+    files = [path for path in graph.parent.iterdir() if path.stem == graph.stem]
+    return grown, sum(path.stat().st_size for path in files) / 1e6
+
+
+def _resident() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
 
 
 def _in_turns(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:

@@ -221,7 +221,7 @@ def profile(
         typer.Option(
             min=0,
             max=100,
-            help="Most labels that may differ from the whole network's, in percent; on CamVid 2.5 cost 1 % of the mIoU.",
+            help="Most labels that may differ from the whole network's, in percent; on CamVid 2.5 cost 1 % of mIoU.",
         ),
     ] = 2.5,
     weights: Weights = None,
