@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from stmg.frames import Image
 
 IGNORE = 255
+CHANGED = (255, 140, 0)  # orange
 
 
 def draw_labels(image: Image, labels: NDArray[np.uint8], palette: NDArray[np.uint8], opacity: float = 0.5) -> Image:
@@ -21,13 +22,13 @@ def draw_labels(image: Image, labels: NDArray[np.uint8], palette: NDArray[np.uin
     return mixed
 
 
-def draw_mask(image: Image, changed: NDArray[np.float32], opacity: float = 0.8) -> Image:
-    """The image darkened where the spatial mask (h, w) says nothing changed."""
+def draw_mask(image: Image, changed: NDArray[np.float32], opacity: float = 0.85) -> Image:
+    """The image in grey, and orange where the spatial mask (h, w) says that something changed."""
     height, width = image.shape[:2]
-    full = cv2.resize(changed, (width, height), interpolation=cv2.INTER_LINEAR)
-    light = 1 - opacity * (1 - np.clip(full, 0, 1))
-    shaded: Image = (image * light[:, :, None]).astype(np.uint8)
-    return shaded
+    full = np.clip(cv2.resize(changed, (width, height), interpolation=cv2.INTER_LINEAR), 0, 1)[:, :, None]
+    grey = 0.6 * cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)[:, :, None]
+    tinted: Image = (grey + opacity * full * (np.array(CHANGED) - grey)).astype(np.uint8)
+    return tinted
 
 
 def default_palette(num_classes: int) -> NDArray[np.uint8]:

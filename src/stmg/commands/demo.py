@@ -99,7 +99,7 @@ def _side_by_side(path: Path, result: FrameResult, truth: NDArray[np.uint8]) -> 
     panels = {
         "frame": result.image,
         f"labels ({result.level})": result.overlay(0.7),
-        "spatial mask: bright = changed": draw_mask(result.image, changed),
+        "spatial mask: orange = changed": draw_mask(result.image, changed),
         "truth": draw_labels(result.image, truth, PALETTE, 0.7),
     }
     for title, panel in panels.items():

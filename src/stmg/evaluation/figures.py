@@ -17,6 +17,7 @@ except ImportError:
     raise ImportError('pictures need matplotlib: pip install "stmg[evaluate]"') from None
 
 BASE, OURS, RIVAL, PAPER = "#8a8f98", "#c8443a", "#3a6ea5", "#b08a2e"
+RIVALS = [RIVAL, "#4f9d69", "#7b5ea7", "#2f2f2f", "#c77d2e"]
 # What the paper reports for Cityscapes: mIoU, FPS on its GPU.
 PAPER_POINTS = {
     "DDRNet-39": (80.3, 22.1),
@@ -86,18 +87,23 @@ def latency(times: dict[str, list[float]], levels: dict[str, list[str]]) -> byte
 def pareto(points: dict[str, tuple[float, float]]) -> bytes:
     """mIoU against FPS with the front of those that nothing beats in both; the paper's points apart, marked as such.
 
-    Other runtimes ("base, openvino") have no rivals of their own here: an arrow leads from their base to their stmg.
+    One way at several strides or budgets is one line. Other runtimes ("base, openvino") have no rivals of their own
+    here: an arrow leads from their base to their stmg.
     """
     figure = Figure(figsize=(12, 5), layout="constrained")
     measured, reported = figure.subplots(1, 2, width_ratios=(1.6, 1))
     own = {name: point for name, point in points.items() if not name.startswith(("base, ", "stmg, "))}
-    for number, (name, (miou, fps)) in enumerate(sorted(own.items(), key=lambda item: item[1])):
-        colour = BASE if name.startswith("base") else OURS if name.startswith("stmg") else RIVAL
-        measured.scatter(fps, miou, color=colour, s=40 if colour == OURS else 24, zorder=3)
-        where = (6, 5) if number % 2 else (6, -11)
-        measured.annotate(name, (fps, miou), textcoords="offset points", xytext=where, fontsize=8)
     front = front_of(own)
-    measured.plot([own[name][1] for name in front], [own[name][0] for name in front], color="#bbbbbb", zorder=1)
+    measured.plot([own[name][1] for name in front], [own[name][0] for name in front], color="#d5d5d5", lw=6, zorder=1)
+    rivals = iter(RIVALS * len(own))
+    for family, members in _families(own).items():
+        colour = OURS if family == "stmg" else BASE if family.startswith("base") else next(rivals)
+        across, up = [own[name][1] for name in members], [own[name][0] for name in members]
+        measured.plot(across, up, "o-", color=colour, label=family, markersize=7 if colour == OURS else 5, zorder=3)
+        for name, detail in members.items():
+            measured.annotate(
+                detail, own[name][::-1], textcoords="offset points", xytext=(5, 5), fontsize=8, color=colour
+            )
     for number, name in enumerate(name for name in points if name.startswith("stmg, ")):
         runtime = name.removeprefix("stmg, ")
         start, end = points[f"base, {runtime}"], points[name]
@@ -105,6 +111,7 @@ def pareto(points: dict[str, tuple[float, float]]) -> bytes:
         measured.annotate("", end[::-1], start[::-1], arrowprops=arrow)
         measured.annotate(runtime, end[::-1], textcoords="offset points", xytext=(-30, 8 + 12 * number), fontsize=8)
     measured.set(xlabel="FPS, measured here", ylabel="mIoU (%)", title="measured")
+    measured.legend(frameon=False, fontsize=9, loc="lower left")
     for name, (miou, fps) in PAPER_POINTS.items():
         reported.scatter(fps, miou, color=PAPER, s=24, zorder=3)
         reported.annotate(name, (fps, miou), textcoords="offset points", xytext=(-40, 6), fontsize=8)
@@ -114,6 +121,15 @@ def pareto(points: dict[str, tuple[float, float]]) -> bytes:
         axes.margins(0.12)
         axes.spines[["top", "right"]].set_visible(False)
     return _png(figure)
+
+
+def _families(points: dict[str, tuple[float, float]]) -> dict[str, dict[str, str]]:
+    """Names of one way of doing it, from slow to fast, each with the stride or the budget that tells it apart."""
+    found: dict[str, dict[str, str]] = {}
+    for name in sorted(points, key=lambda name: points[name][1]):
+        family, _, detail = name.partition(" at " if name.startswith("stmg") else ", every ")
+        found.setdefault(family, {})[name] = detail
+    return found
 
 
 def front_of(points: dict[str, tuple[float, float]]) -> list[str]:

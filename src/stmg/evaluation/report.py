@@ -29,6 +29,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #22262b; max-width: 1080px; 
 h1 { font-size: 1.7em; } h2 { margin-top: 2.2em; border-bottom: 1px solid #d8dce1; } h3 { margin: 1.6em 0 .4em; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
 th, td { padding: .25em .8em; text-align: right; border-bottom: 1px solid #eceef1; white-space: nowrap; }
+th { white-space: normal; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 1px solid #9aa1ab; }
 img { max-width: 100%; } figure { margin: 1em 0; } figcaption, .note { color: #5b636e; font-size: .92em; }
 code { background: #f3f4f6; padding: .1em .35em; border-radius: 3px; }
