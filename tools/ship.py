@@ -13,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from stmg.checkpoint import load_network, save
+from stmg.motion import ESTIMATORS
 
 WEIGHTS = Path(__file__).parents[1] / "src" / "stmg" / "weights"
 
@@ -24,6 +25,7 @@ def main() -> None:
     parser.add_argument("--command", required=True, help="how it was trained")
     parser.add_argument("--limits", required=True, help="what it should not be used for")
     parser.add_argument("--scheduler", help="name and settings, such as {name: drift, key_above: 0.2}")
+    parser.add_argument("--motion", choices=list(ESTIMATORS), help="how the state is moved")
     parser.add_argument("--evaluation", type=Path, help="evaluation.json of stmg evaluate, whose figures to tell")
     arguments = parser.parse_args()
     network, card = load_network(arguments.checkpoint)
@@ -40,6 +42,8 @@ def main() -> None:
         }
     if arguments.scheduler:
         card = replace(card, scheduler=yaml.safe_load(arguments.scheduler))
+    if arguments.motion:
+        card = replace(card, motion=arguments.motion)
     save(WEIGHTS / arguments.name, network, replace(card, notes=notes), half=True)
     size = sum(path.stat().st_size for path in WEIGHTS.rglob("*.safetensors"))
     print(f"{WEIGHTS / arguments.name}; all shipped weights together {size / 1e6:.1f} MB")
