@@ -123,7 +123,7 @@ def _with_tensors(model: Any, pairs: list[Pair], outputs: tuple[str, ...]) -> An
         model,
         pairs,
         outputs,
-        lambda gate, given, skipped, result, _: [helper.make_node("Where", [gate, given, skipped], [result])],
+        lambda gate, given, skipped, result, *_: [helper.make_node("Where", [gate, given, skipped], [result])],
     )
 
 
@@ -132,9 +132,9 @@ def _with_ifs(model: Any, pairs: list[Pair], outputs: tuple[str, ...]) -> Any:
     return _gated(model, pairs, outputs, _if)
 
 
-def _if(gate: str, given: str, skipped: str, result: str, nodes: list[Any]) -> list[Any]:
-    shape = helper.make_tensor_value_info(f"{result}_run", TensorProto.FLOAT, None)
-    other = helper.make_tensor_value_info(f"{result}_skip", TensorProto.FLOAT, None)
+def _if(gate: str, given: str, skipped: str, result: str, nodes: list[Any], sides: list[int]) -> list[Any]:
+    shape = helper.make_tensor_value_info(f"{result}_run", TensorProto.FLOAT, sides)
+    other = helper.make_tensor_value_info(f"{result}_skip", TensorProto.FLOAT, sides)
     run = helper.make_graph([*nodes, helper.make_node("Identity", [given], [shape.name])], "run", [], [shape])
     skip = helper.make_graph([helper.make_node("Identity", [skipped], [other.name])], "skip", [], [other])
     return [helper.make_node("If", [gate], [result], then_branch=run, else_branch=skip)]
@@ -147,6 +147,11 @@ def _gated(model: Any, pairs: list[Pair], outputs: tuple[str, ...], make: Callab
         onnx.save(model, str(path))
         kept = bare(path, [], (*outputs, *(name for pair in pairs for name in pair[1:])))
     made = {name: node for node in kept.graph.node for name in node.output}
+    known = onnx.shape_inference.infer_shapes(kept).graph
+    shapes = {
+        value.name: [side.dim_value for side in value.type.tensor_type.shape.dim]
+        for value in (*known.value_info, *known.output)
+    }
 
     def origin(name: str) -> str:
         while name in made and made[name].op_type == "Identity":
@@ -157,7 +162,8 @@ def _gated(model: Any, pairs: list[Pair], outputs: tuple[str, ...], make: Callab
         skipped, given, result = origin(pair.skipped), origin(pair.given), f"gated{number}"
         inside = _between(kept.graph.node, skipped, given)
         users = [node for node in kept.graph.node if given in node.input and node.op_type != "Identity"]
-        new = make(f"gate{number}", given, skipped, result, [node for node in kept.graph.node if id(node) in inside])
+        block = [node for node in kept.graph.node if id(node) in inside]
+        new = make(f"gate{number}", given, skipped, result, block, shapes[given])
         for node in users:
             for place, name in enumerate(node.input):
                 if name == given:
@@ -166,9 +172,8 @@ def _gated(model: Any, pairs: list[Pair], outputs: tuple[str, ...], make: Callab
         last = max(index for index, node in enumerate(nodes) if id(node) in inside)
         moved = new[0].op_type == "If"
         rest = [node for index, node in enumerate(nodes) if not (moved and id(node) in inside) or index > last]
-        where = next(
-            (index for index, node in enumerate(rest) if any(name == result for name in node.input)), len(rest)
-        )
+        read = {skipped, *(name for node in (block if moved else new) for name in node.input)}
+        where = 1 + max(index for index, node in enumerate(rest) if read & set(node.output))
         rest[where:where] = new
         del kept.graph.node[:]
         kept.graph.node.extend(rest)
@@ -177,10 +182,22 @@ def _gated(model: Any, pairs: list[Pair], outputs: tuple[str, ...], make: Callab
     wanted = [output for output in kept.graph.output if output.name in outputs]
     del kept.graph.output[:]
     kept.graph.output.extend(wanted)
-    nodes = [node for node in kept.graph.node if not any(name in node.output for pair in pairs for name in pair[1:])]
+    nodes = _needed(list(kept.graph.node), outputs)
     del kept.graph.node[:]
     kept.graph.node.extend(nodes)
     return kept
+
+
+def _needed(nodes: list[Any], outputs: tuple[str, ...]) -> list[Any]:
+    """Those nodes that the outputs need, in their order."""
+    wanted, found = set(outputs), []
+    for node in reversed(nodes):
+        if wanted & set(node.output):
+            found.append(node)
+            wanted |= set(node.input)
+            branches = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
+            wanted |= {name for branch in branches for inner in branch.node for name in inner.input}
+    return found[::-1]
 
 
 def _between(nodes: Any, start: str, end: str) -> set[int]:

@@ -15,6 +15,7 @@ from stmg.commands.segmenters import segmenter_for
 from stmg.data.catalogue import open_dataset
 from stmg.data.dataset import Dataset
 from stmg.loading import is_graph
+from stmg.motion import ESTIMATORS
 from stmg.networks import NETWORKS
 from stmg.overlay import default_palette
 from stmg.runtimes.exported import DESCRIPTION, read_description
@@ -90,7 +91,7 @@ def settings_line(segmenter: VideoSegmenter) -> str:
     """How a segmenter decides, in words."""
     scheduler: Any = segmenter.scheduler
     chosen = ", ".join(f"{item.name} {getattr(scheduler, item.name)}" for item in fields(scheduler))
-    motion = type(segmenter.motion).__name__.removesuffix("Motion").lower()
+    motion = next((name for name, kind in ESTIMATORS.items() if type(segmenter.motion) is kind), "its own")
     scale = f", partial frames at {segmenter.partial_scale:g}" if segmenter.partial_scale < 1 else ""
     return f"scheduler {scheduler.name} ({chosen}), motion {motion}, fusion {segmenter.fusion:g}{scale}"
 
