@@ -165,7 +165,12 @@ def test_an_interruption_keeps_what_is_done(place, tmp_path):
     )
     command = [sys.executable, "-m", "stmg", "segment", place / "video.mp4", "-m", f"{slow}:box"]
     command += ["-o", tmp_path / "out", "--scheduler", "always-key"]
-    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )
     records = tmp_path / "out" / "records.jsonl"
     for _ in range(600):
         if records.exists() and len(records.read_text().splitlines()) >= 3:
