@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import resource
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -30,6 +29,7 @@ from stmg.export import export
 from stmg.networks import build
 from stmg.runtimes.engines import ENGINES, OnnxRuntime, Pair
 from stmg.runtimes.exported import PATTERNS, read_description
+from turns import in_turns
 
 
 def main() -> None:
@@ -71,7 +71,7 @@ def main() -> None:
                     continue
                 ways[how] = lambda run=run, more=more: run({**inputs, **more})
             taken[engine_name] = _memory(engine, graph, pairs, outputs)
-            spent = _in_turns(ways, arguments.repeats)
+            spent = in_turns(ways, arguments.repeats)
             for how, times in spent.items():
                 table.add_row(engine_name, how, f"{median(times):.1f}", f"{median(times) / median(spent['whole']):.0%}")
     console = Console(width=110)
@@ -94,17 +94,6 @@ def _memory(engine: Any, graph: Path, pairs: list[Pair], outputs: tuple[str, ...
 def _resident() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1e6
-
-
-def _in_turns(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    spent: dict[str, list[float]] = {how: [] for how in ways}
-    for turn in range(repeats + 3):
-        for how, run in ways.items():
-            started = time.perf_counter()
-            run()
-            if turn >= 3:
-                spent[how].append(1000 * (time.perf_counter() - started))
-    return spent
 
 
 def _inputs(model: Any) -> dict[str, Any]:
@@ -168,10 +157,8 @@ def _gated(model: Any, pairs: list[Pair], outputs: tuple[str, ...], make: Callab
             for place, name in enumerate(node.input):
                 if name == given:
                     node.input[place] = result
-        nodes = list(kept.graph.node)
-        last = max(index for index, node in enumerate(nodes) if id(node) in inside)
         moved = new[0].op_type == "If"
-        rest = [node for index, node in enumerate(nodes) if not (moved and id(node) in inside) or index > last]
+        rest = [node for node in kept.graph.node if not (moved and id(node) in inside)]
         read = {skipped, *(name for node in (block if moved else new) for name in node.input)}
         where = 1 + max(index for index, node in enumerate(rest) if read & set(node.output))
         rest[where:where] = new

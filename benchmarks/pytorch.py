@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import time
 from collections.abc import Callable
 from statistics import median, quantiles
 from typing import Any
@@ -23,8 +22,7 @@ from torch import nn
 from stmg.acceleration.folding import fold_batch_norm
 from stmg.machine import processor
 from stmg.networks import build
-
-WARM_UP = 3
+from turns import in_turns
 
 
 def main() -> None:
@@ -41,7 +39,7 @@ def main() -> None:
     table = Table(
         "each with those above it", "ms", "of the first", "middle half", title=f"{arguments.network}, {arguments.size}"
     )
-    spent = _in_turns(_ways(network, image), arguments.repeats)
+    spent = in_turns(_ways(network, image), arguments.repeats)
     first = spent["as it is, no gradients"]
     for how, times in spent.items():
         ratios = [mine / other for mine, other in zip(times, first, strict=True)]
@@ -66,17 +64,6 @@ def _ways(network: nn.Module, image: torch.Tensor) -> dict[str, Callable[[], Any
         "channels last": torch.inference_mode()(lambda: last(last_image)),
         "torch.compile": torch.inference_mode()(lambda: compiled(last_image)),
     }
-
-
-def _in_turns(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    spent: dict[str, list[float]] = {how: [] for how in ways}
-    for turn in range(repeats + WARM_UP):
-        for how, run in ways.items():
-            started = time.perf_counter()
-            run()
-            if turn >= WARM_UP:
-                spent[how].append(1000 * (time.perf_counter() - started))
-    return spent
 
 
 if __name__ == "__main__":

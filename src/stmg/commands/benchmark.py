@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from rich.console import Console
 from rich.progress import Progress
 
-from stmg.commands.judging import check_classes, num_classes, runtime_line, settings_line, size_for
+from stmg.commands.judging import check_classes, num_classes, own_size, runtime_line, settings_line, size_for
 from stmg.commands.progress import INTERRUPTED, progress_bar
 from stmg.commands.results import leave, unsigned
 from stmg.commands.segmenters import segmenter_for, use_threads
@@ -99,7 +99,7 @@ def _at_size(asked: Asked, wanted: tuple[int, int] | None, progress: Progress) -
     make = partial(segmenter_for, asked.model, size=size, untrained=True, **asked.settings)
     ours = make()
     if wanted is None:
-        size = getattr(ours.runtime, "size", None) or size
+        size = own_size(ours) or size
     stream = read_stream(asked.source, size, asked.frames, needs_vectors(ours))
     entries = _entries(asked, ours, stream, size)
     known = stream.dataset.num_classes if stream.dataset else 0

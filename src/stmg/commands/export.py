@@ -13,7 +13,7 @@ from rich.markup import escape
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
 from stmg.card import Card
 from stmg.checkpoint import find, load_network
-from stmg.commands.models import from_code, is_code, weighted
+from stmg.commands.models import from_code, is_checkpoint, is_code, weighted
 from stmg.export import compared, export
 from stmg.loading import load
 from stmg.networks import NETWORKS, build
@@ -68,9 +68,7 @@ def export_model(
 
 
 def _network(model: str, size: tuple[int, int] | None, weights: Path | None) -> tuple[AcceleratedNetwork, Card]:
-    if not is_code(model) and model not in NETWORKS:
-        if weights is not None:
-            raise ValueError(f"--weights goes with one of the networks {', '.join(NETWORKS)} or file.py:function")
+    if is_checkpoint(model, weights):
         network, card = load_network(find(model))
         return network, card
     made: Any

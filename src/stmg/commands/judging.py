@@ -40,7 +40,7 @@ def contest(model: dict[str, Any], asked: Contest) -> tuple[VideoSegmenter, Data
     size = size_for(asked.model, asked.size)
     segmenter = segmenter_for(asked.model, size=size, **model)
     if asked.size is None:
-        size = getattr(segmenter.runtime, "size", None) or size
+        size = own_size(segmenter) or size
     videos = dataset.videos(asked.split if dataset.class_names else "all")
     known = num_classes(segmenter, size)
     if hasattr(segmenter.runtime, "waits"):
@@ -74,6 +74,12 @@ def size_for(model: str, asked: tuple[int, int] | None) -> tuple[int, int]:
     if asked is not None:
         return asked
     return (360, 480) if is_code(model) or model in NETWORKS or is_graph(model) else read_card(find(model)).size
+
+
+def own_size(segmenter: VideoSegmenter) -> tuple[int, int] | None:
+    """The one size that a graph is made for; None for what takes any."""
+    size: tuple[int, int] | None = getattr(segmenter.runtime, "size", None)
+    return size
 
 
 def num_classes(segmenter: VideoSegmenter, size: tuple[int, int]) -> int | None:

@@ -31,9 +31,7 @@ def torch_segmenter(
     **settings: Any,
 ) -> VideoSegmenter:
     """A segmenter from a shipped name, a checkpoint folder, a Hub id, `file.py:function`, or a network and weights."""
-    if not is_code(model) and model not in NETWORKS:
-        if weights is not None:
-            raise ValueError(f"--weights goes with one of the networks {', '.join(NETWORKS)} or file.py:function")
+    if is_checkpoint(model, weights):
         return load(model, device=device, precision=precision, **settings)
     if is_code(model):
         network = from_code(model)
@@ -89,6 +87,15 @@ def weighted(name: str, weights: Path) -> nn.Module:
 def is_code(model: str) -> bool:
     """Whether a name has the form `place:function`; a path with a drive letter has not."""
     return re.fullmatch(r".+:[A-Za-z_]\w*", model) is not None and not Path(model).exists()
+
+
+def is_checkpoint(model: str, weights: Path | None) -> bool:
+    """Whether a name is neither a network's nor a function's: it then brings its own weights and takes no others."""
+    if is_code(model) or model in NETWORKS:
+        return False
+    if weights is not None:
+        raise ValueError(f"--weights goes with one of the networks {', '.join(NETWORKS)} or file.py:function")
+    return True
 
 
 def from_code(entry: str) -> Any:
