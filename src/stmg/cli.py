@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from stmg import __version__
 from stmg.options import (
+    Compile,
     Data,
     Device,
     Fusion,
@@ -71,6 +72,7 @@ def segment(
     fusion: Fusion = None,
     device: Device = None,
     precision: Precision = "fp32",
+    compile: Compile = False,
     runtime: Runtime = None,
     threads: Threads = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many frames.")] = None,
@@ -84,7 +86,7 @@ def segment(
     code = run(
         source,
         model,
-        model_of(weights, device, precision, runtime, threads, settings_of(scheduler, motion, fusion)),
+        model_of(weights, device, precision, runtime, threads, settings_of(scheduler, motion, fusion), compile),
         out,
         save=save,
         every=every,
@@ -168,6 +170,7 @@ def benchmark(
     weights: Weights = None,
     device: Device = None,
     precision: Precision = "fp32",
+    compile: Compile = False,
     runtime: Runtime = None,
     threads: Threads = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for figures and pictures.")] = Path("out/benchmark"),
@@ -179,7 +182,7 @@ def benchmark(
     from stmg.commands.benchmark import Asked
     from stmg.commands.benchmark import benchmark as run
 
-    settings = model_of(weights, device, precision, runtime, threads, settings_of(scheduler, motion, fusion))
+    settings = model_of(weights, device, precision, runtime, threads, settings_of(scheduler, motion, fusion), compile)
     asked = Asked(model, settings, source, smaller or [], beside or [], rivals, frames, repeats)
     raise typer.Exit(run(asked, [found for text in size or [] if (found := size_of(text))], out, Console()))
 

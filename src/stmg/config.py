@@ -141,7 +141,7 @@ class Stmg:
     """The second stage: mask generator and non-key network."""
 
     base: str = ""
-    """The checkpoint of the trained base network."""
+    """The checkpoint of the trained base network; one with a mask generator and as many weight sets is trained on."""
     weight_sets: Literal[1, 2] = 2
     """2: partial frames have weights of their own, as in the paper; 1: one set for both, trained on both."""
     align: bool = True
@@ -153,9 +153,12 @@ class Stmg:
     divergence: float = 1e-3
     """Weight of the KL divergence from the prior."""
     decided: float = 0.0
-    """Share of the steps whose gates are decided as on a stream, not drawn."""
+    """Share of the steps whose gates are decided as on a stream, not drawn: the network relies on the kept ones."""
     reconstruction: float = 1.0
     """Weight of the spatial mask's loss against the distortion map; 0 for none."""
+    missed: float = 1.0
+    """How much worse it is for the mask to miss a change than to see one in vain. The best share to take from the
+    current frame is more than the probability that the label changed: features move inside a class too."""
     constant_mask: float | None = None
     """A spatial mask of one value instead of the learned one: the paper's setting for CamVid is 0.8."""
     distortion_aware: bool = True

@@ -10,6 +10,9 @@ import typer
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; a GPU if there is one and none is given.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads to use.")]
 Precision = Annotated[str, typer.Option(help="fp32, bf16 or fp16.")]
+Compile = Annotated[
+    bool, typer.Option("--compile", help="Compile key frames with torch.compile; the first one waits for it.")
+]
 Weights = Annotated[Path | None, typer.Option(help=".pth or .safetensors for a bare network such as ddrnet23-slim.")]
 Scheduler = Annotated[
     str | None,
@@ -61,13 +64,14 @@ def model_of(
     runtime: str | None,
     threads: int | None,
     settings: dict[str, Any],
+    compile: bool = False,
 ) -> dict[str, Any]:
     """How the model that is judged is made."""
     from stmg.commands.segmenters import use_threads
 
     use_threads(threads)
     made = {"weights": weights, "device": device, "precision": precision, "runtime": runtime, "threads": threads}
-    return {**made, **settings}
+    return {**made, "compile": compile, **settings}
 
 
 def scheduler_of(text: str | None) -> Any:

@@ -75,6 +75,14 @@ def test_dice_follows_the_papers_equation():
     assert float(reconstruction(mask, truth, torch.ones_like(truth)).mean()) == pytest.approx(entropy + dice)
 
 
+def test_a_missed_change_may_count_more_than_one_seen_in_vain():
+    known, changed, still = torch.ones(1, 1, 4, 6), torch.ones(1, 1, 4, 6), torch.zeros(1, 1, 4, 6)
+    half = torch.full_like(known, 0.5)
+    for truth, more in ((changed, 3 * math.log(2)), (still, 0)):
+        plain, weighed = (float(reconstruction(half, truth, known, missed).mean()) for missed in (1.0, 4.0))
+        assert weighed - plain == pytest.approx(more)
+
+
 @pytest.mark.parametrize("how", ["log", "root"])
 def test_rare_classes_weigh_more_and_an_average_pixel_one(how):
     shares = torch.tensor([0.7, 0.25, 0.05])

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from stmg.checkpoint import load
-from stmg.config import Augment, Data, Loss, Optimiser, Recipe, recipe_text
+from stmg.checkpoint import load, load_network
+from stmg.config import Augment, Data, Loss, Optimiser, Recipe, Stmg, recipe_text
 from stmg.training.processes import Machines
 from stmg.training.run import train
 from stmg.training.stages import STAGES
@@ -160,8 +160,6 @@ def test_distillation_follows_a_teacher_of_the_same_classes(tmp_path):
 
 
 def test_the_second_stage_goes_on_exactly_too(tmp_path):
-    from stmg.config import Stmg
-
     run(recipe(steps=2), tmp_path / "base")
     made = recipe(
         stage="stmg",
@@ -180,6 +178,19 @@ def test_the_second_stage_goes_on_exactly_too(tmp_path):
     assert same(weights(tmp_path / "whole"), weights(tmp_path / "part"))
     segmenter = load(tmp_path / "part" / "last")
     assert segmenter.runtime.has_mask_generator
+
+
+def test_a_second_stage_over_a_second_stage_starts_where_it_ended(tmp_path):
+    data = Data(path="street:0-0", size=SIZE, stored=1.0, val="", length=2)
+    run(recipe(steps=2), tmp_path / "base")
+    for name, base in (("first", "base"), ("again", "first")):
+        still = Optimiser(learning_rate=1e-9 if name == "again" else 1e-2)
+        stmg = Stmg(base=str(tmp_path / base / "last"))
+        run(recipe(stage="stmg", steps=2, average=0.0, data=data, stmg=stmg, optimiser=still), tmp_path / name)
+    base, first, again = (load_network(tmp_path / name / "last")[0] for name in ("base", "first", "again"))
+    for name, value in first.named_parameters():
+        torch.testing.assert_close(again.get_parameter(name), value, rtol=0, atol=1e-6)
+    assert any(not torch.equal(base.network.get_parameter(n), p) for n, p in again.second.named_parameters())
 
 
 def test_the_second_stage_needs_a_base(tmp_path):

@@ -74,6 +74,12 @@ def relaxed_keep(probability: Tensor, temperature: float = 0.5) -> Tensor:
     return 1 - pruned
 
 
+def straight_through(probability: Tensor, threshold: float | Tensor = 0.5) -> Tensor:
+    """Gates (N, K) decided as at inference, with the gradient of soft ones: the probability that a block is kept."""
+    soft = 1 - probability
+    return hard_keep(probability, threshold).to(soft.dtype) + soft - soft.detach()
+
+
 def hard_keep(probability: Tensor, threshold: float | Tensor = 0.5) -> Tensor:
     """Gates (N, K) of booleans for inference: keep what is pruned with less than the threshold's probability."""
     return probability < threshold

@@ -161,7 +161,8 @@ def _entries(asked: Asked, ours: VideoSegmenter, stream: Stream, size: tuple[int
         if not is_graph(folder):
             raise ValueError(f"{folder} is no export; first: stmg export {asked.model} --to onnx --out {folder}")
         size_for(folder, size)
-        segmenter = segmenter_for(folder, size=size, **{**asked.settings, "weights": None, "runtime": None})
+        settings = {**asked.settings, "weights": None, "runtime": None, "compile": False}
+        segmenter = segmenter_for(folder, size=size, **settings)
         runtime: Any = segmenter.runtime
         name = runtime.engine.name
         if f"base, {name}" in entries:  # a second one for the same engine, of eight bits perhaps

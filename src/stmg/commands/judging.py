@@ -110,7 +110,6 @@ def runtime_line(segmenter: VideoSegmenter) -> str:
         threads = f", {engine.threads} threads" if engine.threads else ""
         return f"{engine.name} {engine.version}{threads}"
     if hasattr(runtime, "precision"):
-        return (
-            f"PyTorch {torch.__version__} on {runtime.device}, {runtime.precision}, {torch.get_num_threads()} threads"
-        )
+        kind = f"{runtime.precision}, key frames compiled" if runtime.compiled else runtime.precision
+        return f"PyTorch {torch.__version__} on {runtime.device}, {kind}, {torch.get_num_threads()} threads"
     return "a function"

@@ -19,6 +19,7 @@ def segmenter_for(
     precision: str = "fp32",
     runtime: str | None = None,
     threads: int | None = None,
+    compile: bool = False,
     untrained: bool = False,
     **settings: Any,
 ) -> VideoSegmenter:
@@ -29,12 +30,13 @@ def segmenter_for(
     if is_graph(model) or runtime not in (None, "torch") or find_spec("torch") is None:
         if weights is not None:
             raise ValueError(f"--weights goes with a network of PyTorch; {model} brings its own")
-        if device not in (None, "cpu") or precision != "fp32":
-            raise ValueError(f"{model} runs on the CPU in single precision: --device and --precision are for PyTorch")
+        if device not in (None, "cpu") or precision != "fp32" or compile:
+            options = "--device, --precision and --compile"
+            raise ValueError(f"{model} runs on the CPU in single precision: {options} are for PyTorch")
         return load(model, runtime=runtime, threads=threads, **settings)
     from stmg.commands.models import torch_segmenter
 
-    return torch_segmenter(model, weights, size, device, precision, untrained, **settings)
+    return torch_segmenter(model, weights, size, device, precision, compile, untrained, **settings)
 
 
 def use_threads(threads: int | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
@@ -15,6 +15,7 @@ from stmg.acceleration.accelerate import AcceleratedNetwork, Computed, accelerat
 from stmg.acceleration.aggregation import aggregate
 from stmg.acceleration.cost import synchronise
 from stmg.acceleration.folding import fold_batch_norm
+from stmg.acceleration.whole import compiled
 from stmg.card import IMAGENET_MEAN, IMAGENET_STD
 from stmg.cost import Costs
 from stmg.frames import Image
@@ -62,6 +63,8 @@ class TorchRuntime:
         self.mean = torch.tensor(mean, device=self.device).reshape(1, 3, 1, 1) * 255
         self.scale = 1 / (torch.tensor(std, device=self.device).reshape(1, 3, 1, 1) * 255)
         self._costs: dict[tuple[int, int], Costs] = {}
+        self._full: Callable[[Tensor], Computed] = self.network.full
+        self.compiled = False
 
     def _fold_and_lay_out(self) -> None:
         size, kind = self.network.example_size, self.network.dtype
@@ -87,6 +90,10 @@ class TorchRuntime:
     @property
     def has_mask_generator(self) -> bool:
         return self.network.mask_generator is not None
+
+    def compile(self) -> None:
+        """Have torch.compile put key frames together; the first one of each size then waits for its compiler."""
+        self._full, self.compiled = compiled(self.network), True
 
     def expect_partial(self) -> None:
         """Nothing has to be got ready."""
@@ -114,7 +121,7 @@ class TorchRuntime:
     @torch.inference_mode()
     def full(self, prepared: Tensor) -> Output:
         with self._autocast():
-            return _output(self.network.full(prepared))
+            return _output(self._full(prepared))
 
     @torch.inference_mode()
     def partial(

@@ -65,11 +65,16 @@ def distillation(logits: Tensor, teacher: Tensor, temperature: float = 1.0) -> W
     return Weighted(each.sum(), torch.as_tensor(float(each.numel()), device=each.device))
 
 
-def reconstruction(mask: Tensor, distortion: Tensor, known: Tensor, smoothing: float = 1.0) -> Weighted:
-    """Binary cross-entropy and dice of a spatial mask against the distortion map, all (N, 1, h, w); κ = `smoothing`."""
+def reconstruction(
+    mask: Tensor, distortion: Tensor, known: Tensor, missed: float = 1.0, smoothing: float = 1.0
+) -> Weighted:
+    """Binary cross-entropy and dice of a spatial mask against the distortion map, all (N, 1, h, w); κ = `smoothing`.
+
+    A change that is missed counts `missed` times as much in the entropy as one that is seen in vain.
+    """
     # Written out, as autocast refuses the function for it.
     mask, known = mask.float().clamp(1e-6, 1 - 1e-6), known.float()
-    entropy = -(distortion * mask.log() + (1 - distortion) * (1 - mask).log()) * known
+    entropy = -(missed * distortion * mask.log() + (1 - distortion) * (1 - mask).log()) * known
     counted = known.sum((1, 2, 3)).clamp(min=1)
     shared = (mask * distortion * known).sum((1, 2, 3))
     sizes = ((mask**2 + distortion**2) * known).sum((1, 2, 3))

@@ -117,6 +117,8 @@ class StmgStage:
         )
         assert network.mask_generator is not None
         network.mask_generator.steer(1 - recipe.stmg.keep, recipe.stmg.distortion_aware)
+        if base.mask_generator is not None and (base.second is None) == (network.second is None):
+            network.load_state_dict(base.state_dict())
         weights = _class_weights(recipe, dataset, clips)
         self.training = StmgTraining(network, recipe.loss, recipe.stmg, weights, _teacher(recipe, dataset))
 

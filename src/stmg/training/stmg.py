@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from stmg.acceleration.accelerate import AcceleratedNetwork, Computed
 from stmg.acceleration.aggregation import aggregate
 from stmg.acceleration.mask_generator import SoftMasks
-from stmg.acceleration.pruning import hard_keep
+from stmg.acceleration.pruning import straight_through
 from stmg.config import Loss, Stmg
 from stmg.data.clips import UNLABELLED
 from stmg.motion import move
@@ -75,7 +75,7 @@ class StmgTraining(Accompanied):
             if self.masks.pruning is not None and self.training:
                 self.masks.pruning.follow(masks.probability, self.settings.keep)
                 if decided:
-                    masks = masks._replace(keep=hard_keep(masks.probability, self.masks.pruning.threshold).float())
+                    masks = masks._replace(keep=straight_through(masks.probability, self.masks.pruning.threshold))
             changed = self._spatial(masks)
             previous = [move(before, field) for before in features]
             whole = self._whole(frames[time], size)
@@ -152,7 +152,7 @@ class StmgTraining(Accompanied):
             return masks.changed.new_zeros(())
         height, width = masks.changed.shape[-2:]
         truth = distortion_map(before, now, field, (height, width))
-        return reconstruction(masks.changed, truth.changed, truth.known).mean()
+        return reconstruction(masks.changed, truth.changed, truth.known, self.settings.missed).mean()
 
     def _labelled(self, labels: Tensor, frames: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Labels (N, T, H, W) to segment by and to compare; a teacher's, the base if there is no other, fill in.

@@ -1,0 +1,61 @@
+"""The whole network in one piece, without gates, for torch.compile."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from stmg.acceleration.accelerate import AcceleratedNetwork, Computed, find_logits
+from stmg.acceleration.gates import replace, ungated
+
+
+def compiled(network: AcceleratedNetwork) -> Callable[[Tensor], Computed]:
+    """What `network.full` does, put together by torch.compile; the first image of each size waits for its compiler."""
+    from torch._dynamo.exc import TorchDynamoException  # takes a second, which only those who compile should wait
+
+    whole = torch.compile(Whole(network), dynamic=False)
+
+    def full(image: Tensor) -> Computed:
+        try:
+            return Computed(*whole(image))
+        except TorchDynamoException as error:
+            reason = " ".join(str(error).split())[:200]
+            raise RuntimeError(f"torch.compile does not work here, do without: {reason}") from error
+
+    return full
+
+
+class Whole(nn.Module):
+    """A key frame as a plain function of tensors; it shares the accelerated network's weights."""
+
+    def __init__(self, network: AcceleratedNetwork) -> None:
+        super().__init__()
+        tensors = [*network.network.parameters(), *network.network.buffers()]
+        self.network = ungated(copy.deepcopy(network.network, {id(tensor): tensor for tensor in tensors}))
+        self.output = network.output
+        self.head = None if network.head is None else _Listening(self.network.get_submodule(network.head))
+        if network.head is not None and self.head is not None:
+            replace(self.network, network.head, self.head)
+
+    def forward(self, image: Tensor) -> tuple[list[Tensor], Tensor]:
+        """The head's input and the logits; the logits twice if there is no head."""
+        logits = find_logits(self.network(image), self.output)
+        return [logits] if self.head is None else self.head.heard, logits
+
+
+class _Listening(nn.Module):
+    """The head, and a copy of what it was last given."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+        self.heard: list[Tensor] = []
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        self.heard = [leaf.clone() for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        return self.inner(*args, **kwargs)
