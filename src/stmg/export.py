@@ -198,13 +198,14 @@ class _Partial(_Full):
     def forward(self, image: Tensor, *others: Tensor) -> Any:
         """`others` are what changed and the features before."""
         changed, *before = others
-        now = Pass(blend=lambda current: aggregate(current, before, changed))
+        seen: list[tuple[int, Tensor, Tensor]] = []
+        now = Pass(blend=lambda current: aggregate(current, before, changed), pairs=seen)
         prepared = self.prepared(image)
         if self.factor != 1:
             prepared = F.interpolate(prepared, scale_factor=self.factor, mode="bilinear", align_corners=False)
         computed = self.run(self.network, prepared, now)
-        self.order = [block for block, _, _ in now.pairs]
-        pairs = [each for _, skipped, given in now.pairs for each in (skipped, given)]
+        self.order = [block for block, _, _ in seen]
+        pairs = [each for _, skipped, given in seen for each in (skipped, given)]
         return (computed.logits, *computed.features, *pairs)
 
 

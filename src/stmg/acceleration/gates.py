@@ -34,8 +34,9 @@ class Pass:
     """Counts what is executed; the shares of each block and of the head are then noted too."""
     block_macs: dict[int, int] = field(default_factory=dict)
     head_macs: int = 0
-    pairs: list[tuple[int, Tensor, Tensor]] = field(default_factory=list)
-    """Of every block that ran: its number, what stands in when it is skipped, and what it gave."""
+    pairs: list[tuple[int, Tensor, Tensor]] | None = None
+    """If a list is given, of every block: its number, what stands in when it is skipped, and what it gave. Unasked,
+    their memory is free again while the pass goes on."""
 
     def metered(self) -> int:
         """MACs so far."""
@@ -92,7 +93,8 @@ class Gate(_Wrapper):
             before = now.metered()
             output = self.inner(*args, **kwargs)
             now.block_macs[self.index] = now.block_macs.get(self.index, 0) + now.metered() - before
-            now.pairs += self._pairs(args, kwargs, output)
+            if now.pairs is not None:
+                now.pairs += self._pairs(args, kwargs, output)
             return output
         if isinstance(now.keep, Tensor):
             return self._blended(now.keep[:, self.index], args, kwargs)
