@@ -67,6 +67,7 @@ def rows_for(segmenter: VideoSegmenter, coded: bool = False) -> list[Row]:
         Row(MASKS, "spatial-temporal masking", paper),
         Row(SCHEDULES, "distortion-aware (γ = 0.95)", paper),
         Row(SCHEDULES, "distortion-aware (γ = 0.9)", {**paper, "scheduler": PaperScheduler(after_partial=0.9)}),
+        Row(SCHEDULES, "distortion-aware (γ = 0.5)", {**paper, "scheduler": PaperScheduler(after_partial=0.5)}),
         Row(SCHEDULES, "fixed (R = 2)", {**paper, "scheduler": FixedPeriod(2)}),
         whole,
         Row(REUSE, "per-frame pruning, nothing reused", {**paper, "scheduler": PerFramePruning()}),
