@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 import torch
@@ -19,10 +20,12 @@ def compiled(network: AcceleratedNetwork) -> Callable[[Tensor], Computed]:
     from torch._dynamo.exc import TorchDynamoException  # takes a second, which only those who compile should wait
 
     whole = torch.compile(Whole(network), dynamic=False)
+    one_at_a_time = Lock()  # streams may share a runtime, and what the head hears is the module's
 
     def full(image: Tensor) -> Computed:
         try:
-            return Computed(*whole(image))
+            with one_at_a_time:
+                return Computed(*whole(image))
         except TorchDynamoException as error:
             reason = " ".join(str(error).split())[:200]
             raise RuntimeError(f"torch.compile does not work here, do without: {reason}") from error
@@ -38,8 +41,9 @@ class Whole(nn.Module):
         tensors = [*network.network.parameters(), *network.network.buffers()]
         self.network = ungated(copy.deepcopy(network.network, {id(tensor): tensor for tensor in tensors}))
         self.output = network.output
-        self.head = None if network.head is None else _Listening(self.network.get_submodule(network.head))
-        if network.head is not None and self.head is not None:
+        self.head: _Listening | None = None
+        if network.head is not None:
+            self.head = _Listening(self.network.get_submodule(network.head))
             replace(self.network, network.head, self.head)
 
     def forward(self, image: Tensor) -> tuple[list[Tensor], Tensor]:

@@ -27,28 +27,10 @@ def torch_segmenter(
     size: tuple[int, int],
     device: str | None,
     precision: str,
-    compile: bool,
     untrained: bool,
     **settings: Any,
 ) -> VideoSegmenter:
     """A segmenter from a shipped name, a checkpoint folder, a Hub id, `file.py:function`, or a network and weights."""
-    segmenter = _eager(model, weights, size, device, precision, untrained, **settings)
-    if compile:
-        if not isinstance(segmenter.runtime, TorchRuntime):
-            raise ValueError(f"{model} is no network of PyTorch: --compile does nothing for it")
-        segmenter.runtime.compile()
-    return segmenter
-
-
-def _eager(
-    model: str,
-    weights: Path | None,
-    size: tuple[int, int],
-    device: str | None,
-    precision: str,
-    untrained: bool,
-    **settings: Any,
-) -> VideoSegmenter:
     if is_checkpoint(model, weights):
         return load(model, device=device, precision=precision, **settings)
     if is_code(model):

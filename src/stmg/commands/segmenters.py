@@ -36,7 +36,13 @@ def segmenter_for(
         return load(model, runtime=runtime, threads=threads, **settings)
     from stmg.commands.models import torch_segmenter
 
-    return torch_segmenter(model, weights, size, device, precision, compile, untrained, **settings)
+    segmenter = torch_segmenter(model, weights, size, device, precision, untrained, **settings)
+    if compile:
+        compiling: Any = segmenter.runtime
+        if not hasattr(compiling, "compile"):
+            raise ValueError(f"{model} is no network of PyTorch: --compile does nothing for it")
+        compiling.compile()
+    return segmenter
 
 
 def use_threads(threads: int | None) -> None:
