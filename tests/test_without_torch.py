@@ -1,6 +1,15 @@
+import json
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
+
+import av
+import pytest
+
+from zoo import panning
+
+ROOT = Path(__file__).parents[1]
 
 
 def test_a_black_box_is_segmented_without_pytorch_installed(tmp_path):
@@ -29,3 +38,33 @@ def test_a_black_box_is_segmented_without_pytorch_installed(tmp_path):
     assert levels.split()[0] == "key"
     assert len(levels.split()) == 4
     assert 'pip install "stmg[torch]"' in needs
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_an_export_segments_a_video_where_pytorch_is_not_installed(tmp_path):
+    """As a user would: `pip install "stmg[onnx]"` in an environment of its own, and one command."""
+    size, video, out = (64, 96), tmp_path / "video.mp4", tmp_path / "export"
+    with av.open(str(video), "w") as container:
+        stream = container.add_stream("mpeg4", rate=10, width=size[1], height=size[0], pix_fmt="yuv420p")
+        for image in panning(5, size):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode())
+    made = ["export", "small-streets", "--to", "onnx", "--size", "64x96", "--check", str(video), "--out", str(out)]
+    done = subprocess.run([sys.executable, "-m", "stmg", *made], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "against PyTorch on 3 frames" in " ".join(done.stdout.split())
+
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", f"{ROOT}[onnx]"], check=True)
+    assert subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 1
+    command = [python, "-m", "stmg", "segment", str(video), "--out", str(tmp_path / "out"), "--model"]
+    done = subprocess.run([*command, str(out)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    records = (tmp_path / "out" / "records.jsonl").read_text().splitlines()
+    assert [json.loads(line)["index"] for line in records] == [0, 1, 2, 3, 4]
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"overlay.mp4"}
+    done = subprocess.run([*command, str(tmp_path / "mistyped")], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "mistyped: an exported folder" in done.stderr

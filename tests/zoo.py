@@ -14,7 +14,9 @@ from stmg.acceleration.accelerate import accelerate
 from stmg.data.dataset import Dataset
 from stmg.data.streets import RenderedVideo, open_streets
 from stmg.networks import build
+from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.torch import TorchRuntime
+from stmg.state import Masks
 
 
 class ResBlock(nn.Module):
@@ -166,3 +168,12 @@ def masked_runtime(size: tuple[int, int]) -> TorchRuntime:
     torch.manual_seed(0)
     network = accelerate(build("small", 11), torch.zeros(1, 3, *size), mask_generator=True, timed=False)
     return TorchRuntime(network, device="cpu")
+
+
+def one_by_one(runtime: ExportedRuntime, image: np.ndarray, patterns: list[tuple[bool, ...]]) -> list[np.ndarray]:
+    """Scores of a partial frame with each pattern of open blocks, waited for."""
+    runtime.waits = True
+    frame = runtime.prepare(image)
+    previous = runtime.full(frame).features
+    changed = np.ones((2, 2), np.float32)
+    return [runtime.partial(frame, Masks(keep, changed), previous, None, 1.0).scores for keep in patterns]

@@ -56,7 +56,7 @@ def export(
     With frames to calibrate on, the network is written in eight bits; the mask generator, which is small, is not.
     """
     _check_tools(kind, eight_bits=calibration is not None)
-    runtime = TorchRuntime(network, device="cpu", mean=card.mean, std=card.std)
+    runtime = _single(network, card)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / DESCRIPTION).unlink(missing_ok=True)  # until it is whole again, it is no export
     image = torch.zeros(1, *size, 3, dtype=torch.uint8)
@@ -115,7 +115,7 @@ def compared(network: AcceleratedNetwork, card: Card, exported: ExportedRuntime,
     """
     if not frames:
         raise ValueError("there are no frames to compare an export on")
-    runtime = TorchRuntime(network, device="cpu", mean=card.mean, std=card.std)
+    runtime = _single(network, card)
     exported.waits = True
     number = runtime.num_blocks
     patterns = [(True,) * number, tuple(k % 2 == 0 for k in range(number)), (False,) * number]
@@ -150,6 +150,13 @@ def compared(network: AcceleratedNetwork, card: Card, exported: ExportedRuntime,
             before = now
     exported.waits = False
     return Difference(max(scores), max(features), max(labels), max(masks))
+
+
+def _single(network: AcceleratedNetwork, card: Card) -> TorchRuntime:
+    """A network as graphs have it, in single precision."""
+    runtime = TorchRuntime(network, device="cpu", mean=card.mean, std=card.std)
+    runtime.network.float()
+    return runtime
 
 
 def _batches(runtime: TorchRuntime, frames: list[Image], size: tuple[int, int], partial: bool) -> Batches:

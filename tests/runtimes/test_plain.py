@@ -1,5 +1,6 @@
 import cv2
 import numpy as np
+import openvino
 import pytest
 import torch
 
@@ -25,6 +26,10 @@ def test_a_plain_graph_of_somebody_else_runs_without_training(network, tmp_path)
         for one, two in zip(ours.stream(frames), theirs.stream(frames), strict=True):
             assert one.level == two.level
             assert np.mean(one.labels == two.labels) > 0.999
+    openvino.save_model(openvino.convert_model(str(path)), str(tmp_path / "plain.xml"), compress_to_fp16=False)
+    ours.reset()
+    first = stmg.load(tmp_path / "plain.xml", threads=1).step(frames[0])
+    assert np.mean(first.labels == ours.step(frames[0]).labels) > 0.999
     (tmp_path / "broken.onnx").write_bytes(b"nothing")
     with pytest.raises(ValueError, match="cannot be loaded"):
         stmg.load(tmp_path / "broken.onnx")

@@ -42,7 +42,6 @@ class AcceleratedNetwork(nn.Module):
     ) -> None:
         super().__init__()
         self.example_size = (128, 128) if example is None else (int(example.shape[2]), int(example.shape[3]))
-        self.dtype = torch.float32 if example is None else example.dtype
         self.network = network
         self.second = copy.deepcopy(network) if two_weight_sets else None
         self.mask_generator = mask_generator
@@ -56,6 +55,11 @@ class AcceleratedNetwork(nn.Module):
                 replace(gated, block.name, Gate(inner, index, block.sources, block.form))
             if head is not None:
                 replace(gated, head, Tap(gated.get_submodule(head)))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights, and so of the images."""
+        return next((p.dtype for p in self.network.parameters() if p.is_floating_point()), torch.float32)
 
     @property
     def partial_network(self) -> nn.Module:

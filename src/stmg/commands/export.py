@@ -18,12 +18,13 @@ from stmg.export import compared, export
 from stmg.loading import load
 from stmg.networks import NETWORKS, build
 from stmg.networks.foreign import load_foreign, read_state_dict
-from stmg.runtimes.exported import ExportedRuntime
+from stmg.runtimes.exported import DESCRIPTION, ExportedRuntime
 from stmg.video import open_video
 
 FRAMES = 3  # on which the export is compared
 CALIBRATION, EVERY = 60, 5  # frames for eight bits, and how far apart
 MOST_APART = 1e-3  # of the largest score; more than rounding explains
+MOST_OTHER = 0.01  # of the labels: where two classes are all but equal, rounding decides
 
 
 def export_model(
@@ -58,8 +59,9 @@ def export_model(
     )
     if int8 is not None:
         console.print("[yellow]eight bits cost accuracy: judge them with stmg evaluate before they are used[/]")
-    elif max(found.scores, found.features, found.masks) > MOST_APART:
-        console.print("[bold red]that is more than rounding explains; do not use this export[/]")
+    elif max(found.scores, found.features, found.masks) > MOST_APART or found.labels > MOST_OTHER:
+        (out / DESCRIPTION).unlink()  # without it, it is no export
+        console.print("[bold red]that is more than rounding explains: this is no export to use[/]")
         return 1
     if weights is None and model in NETWORKS:
         console.print(f"[yellow]{model} has no weights: its labels mean nothing[/]")
@@ -81,6 +83,7 @@ def _network(model: str, size: tuple[int, int] | None, weights: Path | None) -> 
     else:
         made = build(model, 19) if weights is None else weighted(model, weights)
     size = size or (360, 480)
+    made = made.float()
     if not isinstance(made, AcceleratedNetwork):
         made = accelerate(made, torch.zeros(1, 3, *size), timed=False)
     return made, Card(model, made.num_classes, size)

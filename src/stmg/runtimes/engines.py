@@ -109,7 +109,8 @@ class OnnxRuntime:
             os.utime(kept)  # the files that were used last stay longest
             return self._runtime.InferenceSession(str(kept), self._options(), providers=self.providers)
         except Exception:
-            kept.unlink(missing_ok=True)
+            with suppress(OSError):
+                kept.unlink(missing_ok=True)
             return None
 
     def open(self, graph: Path) -> Opened:
@@ -215,8 +216,9 @@ class OpenVino:
         try:
             os.utime(kept)
             return self._core.import_model(io.BytesIO(kept.read_bytes()), self.where, self._settings)
-        except RuntimeError:
-            kept.unlink(missing_ok=True)
+        except (RuntimeError, OSError):  # another process may have let it go just now
+            with suppress(OSError):
+                kept.unlink(missing_ok=True)
             return None
 
     def open(self, graph: Path) -> Opened:

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import threading
-import time
+import warnings
 from collections import OrderedDict
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -33,7 +33,7 @@ DESCRIPTION = "export.json"
 FORMAT = 1
 PATTERNS = 8  # compiled patterns of open blocks that are kept, in memory and on disk
 MISSED = 64  # patterns that are remembered as missing
-FORGOTTEN = 30 * 24 * 3600  # seconds after which what was compiled from an export that nobody uses is removed
+CACHE = 2 << 30  # bytes that what is compiled may take on disk; beyond, the exports that were used longest ago go
 
 Pattern = tuple[bool, ...]
 
@@ -60,6 +60,9 @@ class ExportedRuntime:
     """
 
     def __init__(self, folder: Path, engine: Engine, patterns: int = PATTERNS) -> None:
+        if patterns < 2:
+            raise ValueError(f"at least 2 patterns are kept, that of all blocks and one more; got {patterns}")
+        self._stamps = stamps(folder)
         described = read_description(folder)
         self.folder, self.engine = folder, engine
         self.size: tuple[int, int] = tuple(described["size"])
@@ -77,6 +80,7 @@ class ExportedRuntime:
         self._compare = self._compiled("compare") if self.has_mask_generator else None
         self._most = patterns
         self._patterns: _Patterns | None = None
+        self._first = threading.Lock()
         self.waits = False
         """Whether a frame waits for its pattern: to measure, not to run."""
 
@@ -85,8 +89,9 @@ class ExportedRuntime:
         return "partial" in self._graphs
 
     def expect_partial(self) -> None:
-        if self._patterns is None and self.has_partial:
-            self._patterns = _Patterns(self, self._most)
+        with self._first:
+            if self._patterns is None and self.has_partial:
+                self._patterns = _Patterns(self, self._most)
 
     def prepare(self, image: Image) -> Prepared:
         if image.shape[:2] != self.size:
@@ -134,6 +139,8 @@ class ExportedRuntime:
 
     def pattern_graph(self, keep: Pattern) -> Run:
         """The graph of partial frames with the closed blocks left out, compiled."""
+        if stamps(self.folder) != self._stamps:
+            raise RuntimeError(f"{self.folder} was exported again since it was loaded")
         closed = [pair for pair in self._pairs if not keep[pair.block]]
         return self._compiled("partial", closed, None if self._cache is None else self.pattern_file(keep))
 
@@ -195,7 +202,8 @@ class _Patterns:
         self._wanted = keep
         if not self._compiling:
             self._compiling = True
-            threading.Thread(target=self._compile, name="stmg-compile", daemon=True).start()
+            # No daemon: a compiler that is killed half-way takes the process down with it.
+            threading.Thread(target=self._compile, name="stmg-compile").start()
 
     def _compile(self) -> None:
         while True:
@@ -205,11 +213,14 @@ class _Patterns:
                     self._compiling = False
                     self._changed.notify_all()
                     return
+            run: Run | None = None
             try:
-                run: Run | None = self._runtime.pattern_graph(keep)
-            except Exception:  # whatever an engine raises: a wider pattern goes on standing in
-                run = None
+                run = self._runtime.pattern_graph(keep)
+            except Exception as error:  # whatever an engine raises: a wider pattern goes on standing in
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                warnings.warn(f"a pattern of blocks is not compiled, a wider one stands in: {reason}", stacklevel=1)
             with self._changed:
+                self._missed.pop(keep, None)
                 if run is None:
                     self._failed.add(keep)
                 else:
@@ -225,22 +236,28 @@ class _Patterns:
                 self._runtime.pattern_file(oldest).unlink(missing_ok=True)
 
 
+def stamps(folder: Path) -> list[str]:
+    """What changes when an export is written anew."""
+    return [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(folder.glob("*.*"))]
+
+
 def cache_folder(folder: Path, engine: Engine, most: int) -> Path | None:
     """Where what is compiled from an export is kept between runs, tidied; None where nothing can be kept."""
     try:
         root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stmg"
-        graphs = [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(folder.glob("*.*"))]
         runs = [engine.name, engine.version, engine.where, str(engine.threads), processor(), version("stmg")]
-        described = "\n".join([*runs, (folder / DESCRIPTION).read_text(), *graphs])
+        described = "\n".join([*runs, (folder / DESCRIPTION).read_text(), *stamps(folder)])
         own = root / hashlib.sha256(described.encode()).hexdigest()[:24]
-        for other in root.glob("*/") if root.is_dir() else ():
-            if other != own and time.time() - other.stat().st_mtime > FORGOTTEN:
-                shutil.rmtree(other, ignore_errors=True)
         if own.is_dir():
             os.utime(own)
-        kept = sorted(own.glob("*"), key=lambda path: path.stat().st_mtime) if own.is_dir() else []
+        kept = sorted(own.glob("*"), key=lambda path: path.stat().st_mtime)
         for path in kept[: max(0, len(kept) - most)]:
             path.unlink(missing_ok=True)
+        taken = 0
+        for each in sorted(root.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
+            taken += sum(path.stat().st_size for path in each.glob("*"))
+            if taken > CACHE and each != own:
+                shutil.rmtree(each, ignore_errors=True)
     except (OSError, RuntimeError, PackageNotFoundError):
         return None
     return own
