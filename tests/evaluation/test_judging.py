@@ -12,9 +12,10 @@ from stmg.data.streets import RenderedVideo
 from stmg.evaluation import figures
 from stmg.evaluation.ablation import MASKS, ablate, count_rows
 from stmg.evaluation.evaluate import evaluate, paired
+from stmg.evaluation.memory import peak_memory
 from stmg.evaluation.profile import profile
 from stmg.evaluation.report import page, read_runs
-from stmg.evaluation.speed import Times, peak_memory, race
+from stmg.evaluation.speed import Times, race
 from stmg.evaluation.stream import stream_figures
 from stmg.evaluation.tables import Sheet, number, relative
 from stmg.scheduler import AlwaysKey, DriftBudget, FixedPeriod, Level
@@ -103,6 +104,8 @@ def test_gains_are_of_the_same_repeat():
     assert told["fps_with_decoding_and_drawing"] == pytest.approx((1000 / 10 + 1000 / 15) / 2, abs=0.01)
     assert (told["macs"], told["macs_without_head"]) == (4, 3)
     assert (told["overhead"], base.told(base)["overhead"]) == (0.5, None)
+    disturbed = Times([[10.0, 99.0], [50.0, 11.0]], base.levels, base.costs)
+    assert disturbed.told(base)["slowest_against_base"] == 1.1
     assert replace(ours, costs=[None, Cost()]).told(base)["macs"] is None
 
 
@@ -128,7 +131,7 @@ def test_ablations_fill_the_papers_tables(dataset, runtime):
 
 def test_without_a_mask_generator_only_what_needs_none_is_ablated():
     segmenter = VideoSegmenter(lambda image: image.astype(np.float32).transpose(2, 0, 1))
-    assert count_rows(segmenter, 0) == 6
+    assert count_rows(segmenter, 0) == 7
 
 
 def test_a_still_video_repeats_and_noise_does_not(runtime):

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
-from stmg.commands.judging import Contest, check_classes, contest, num_classes, runtime_line
+from stmg.commands.judging import Contest, check_classes, contest, num_classes, runtime_line, settings_line
 from stmg.commands.progress import INTERRUPTED, progress_bar
 from stmg.commands.results import leave
 from stmg.commands.segmenters import segmenter_for
@@ -45,7 +45,9 @@ def ablate(model: dict[str, Any], asked: Contest, also: list[str], seeds: int, o
         "model": asked.model,
         "data": f"{dataset.name} {asked.split}",
         "size": list(size),
+        "settings": settings_line(segmenter),
         "runtime": runtime_line(segmenter),
+        "seeds": seeds,
         **found,
     }
     leave("ablation", told, out, console)

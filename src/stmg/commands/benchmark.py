@@ -15,13 +15,14 @@ from rich.progress import Progress
 from stmg.commands.judging import check_classes, num_classes, own_size, runtime_line, settings_line, size_for
 from stmg.commands.progress import INTERRUPTED, progress_bar
 from stmg.commands.results import leave, unsigned
-from stmg.commands.segmenters import segmenter_for, use_threads
+from stmg.commands.segmenters import segmenter_for
 from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import DataError, Dataset
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.evaluation.evaluate import percent
+from stmg.evaluation.memory import peak_memory
 from stmg.evaluation.rivals import rivals_of
-from stmg.evaluation.speed import TURN, mean_ms, peak_memory, race
+from stmg.evaluation.speed import TURN, mean_ms, race
 from stmg.evaluation.stream import Stepper, frames_of, needs_vectors
 from stmg.frames import Frame
 from stmg.loading import is_graph
@@ -31,7 +32,7 @@ from stmg.segmenter import VideoSegmenter
 from stmg.state import FrameResult, Labels
 from stmg.video import open_video
 
-BASE, OURS = "base on every frame", "stmg"
+BASE, OURS, PAPERS = "base on every frame", "stmg", "the paper's mode"
 MEMORY_FRAMES = 12
 BUDGETS = (0.5, 2.0, 4.0)  # of drift, against the one in use: beside rivals at several strides, stmg at several costs
 
@@ -61,6 +62,8 @@ class Entry(NamedTuple):
     """The contender that its gain is held against."""
     judged: bool
     """Whether its labels can be held against the truth."""
+    make: Callable[[], Stepper] | None = None
+    """Makes another one, to see how much memory it needs; None where that is not of interest."""
 
 
 class Stream(NamedTuple):
@@ -96,8 +99,7 @@ def benchmark(asked: Asked, sizes: list[tuple[int, int]], out: Path, console: Co
 
 def _at_size(asked: Asked, wanted: tuple[int, int] | None, progress: Progress) -> dict[str, Any]:
     size = size_for(asked.model, wanted)
-    make = partial(segmenter_for, asked.model, size=size, untrained=True, **asked.settings)
-    ours = make()
+    ours = segmenter_for(asked.model, size=size, untrained=True, **asked.settings)
     if wanted is None:
         size = own_size(ours) or size
     stream = read_stream(asked.source, size, asked.frames, needs_vectors(ours))
@@ -124,9 +126,8 @@ def _at_size(asked: Asked, wanted: tuple[int, int] | None, progress: Progress) -
     for name, matrix in counts.items():
         rows[name]["miou"] = percent(matrix.mean_iou())
     sample = [Frame(frame.image) for frame in stream.frames[:MEMORY_FRAMES]]
-    threads = asked.settings["threads"]
-    rows[BASE]["memory"] = peak_memory(partial(_in_threads, threads, partial(make, scheduler=AlwaysKey())), sample)
-    rows[OURS]["memory"] = peak_memory(partial(_in_threads, threads, make), sample)
+    for name, entry in entries.items():
+        rows[name]["memory"] = None if entry.make is None else peak_memory(entry.make, sample)
     return {
         "size": list(size),
         "frames": len(stream.frames),
@@ -143,16 +144,16 @@ def _at_size(asked: Asked, wanted: tuple[int, int] | None, progress: Progress) -
 
 def _entries(asked: Asked, ours: VideoSegmenter, stream: Stream, size: tuple[int, int]) -> dict[str, Entry]:
     trained = _speaks(asked.model, asked.settings["weights"], ours, stream, size)
-    steppers: dict[str, Stepper] = {BASE: VideoSegmenter(ours.runtime, scheduler=AlwaysKey()), OURS: ours}
-    if ours.runtime.has_mask_generator:
-        steppers["the paper's mode"] = ours.another(scheduler=PaperScheduler(), motion="none")
+    make = partial(segmenter_for, asked.model, size=size, untrained=True, **asked.settings)
+    main = _modes(ours, make, trained)
+    steppers: dict[str, Stepper] = {}
     if asked.rivals and isinstance(ours.scheduler, DriftBudget):
         for factor in BUDGETS:
             budget = replace(ours.scheduler, key_above=factor * ours.scheduler.key_above)
             steppers[f"{OURS} at {budget.key_above:g}"] = ours.another(scheduler=budget)
     if asked.rivals:
-        steppers |= {rival: stepper for rival, stepper in rivals_of(ours).items() if rival not in steppers}
-    entries = {name: Entry(stepper, BASE, trained) for name, stepper in steppers.items()}
+        steppers |= rivals_of(ours)
+    entries = main | {name: Entry(stepper, BASE, trained) for name, stepper in steppers.items() if name not in main}
     for other in asked.smaller:
         settings = {**asked.settings, "weights": None, "scheduler": AlwaysKey()}
         segmenter = segmenter_for(other, size=size, untrained=True, **settings)
@@ -162,14 +163,27 @@ def _entries(asked: Asked, ours: VideoSegmenter, stream: Stream, size: tuple[int
             raise ValueError(f"{folder} is no export; first: stmg export {asked.model} --to onnx --out {folder}")
         size_for(folder, size)
         settings = {**asked.settings, "weights": None, "runtime": None, "compile": False}
-        segmenter = segmenter_for(folder, size=size, **settings)
+        make = partial(segmenter_for, folder, size=size, **settings)
+        segmenter = make()
         runtime: Any = segmenter.runtime
         name = runtime.engine.name
         if f"base, {name}" in entries:  # a second one for the same engine, of eight bits perhaps
             name = f"{name} ({Path(folder).name})"
-        entries[f"base, {name}"] = Entry(segmenter.another(scheduler=AlwaysKey()), f"base, {name}", trained)
-        entries[f"stmg, {name}"] = Entry(segmenter, f"base, {name}", trained)
+        entries |= _modes(segmenter, make, trained, name)
     return entries
+
+
+def _modes(segmenter: VideoSegmenter, make: Callable[..., Stepper], judged: bool, engine: str = "") -> dict[str, Entry]:
+    """A model on every frame, as it is meant to be used, and as in the paper."""
+    base = f"base, {engine}" if engine else BASE
+    modes: dict[str, dict[str, Any]] = {base: {"scheduler": AlwaysKey()}}
+    modes[f"{OURS}, {engine}" if engine else OURS] = {}
+    if segmenter.runtime.has_mask_generator:
+        modes[f"{PAPERS}, {engine}" if engine else PAPERS] = {"scheduler": PaperScheduler(), "motion": "none"}
+    return {
+        name: Entry(segmenter.another(**settings), base, judged, partial(make, **settings))
+        for name, settings in modes.items()
+    }
 
 
 def _speaks(model: str, weights: Path | None, segmenter: VideoSegmenter, stream: Stream, size: tuple[int, int]) -> bool:
@@ -181,11 +195,6 @@ def _speaks(model: str, weights: Path | None, segmenter: VideoSegmenter, stream:
     except ValueError:
         return False
     return True
-
-
-def _in_threads(threads: int | None, make: Callable[[], Stepper]) -> Stepper:
-    use_threads(threads)
-    return make()
 
 
 def read_stream(source: str, size: tuple[int, int], frames: int, vectors: bool) -> Stream:

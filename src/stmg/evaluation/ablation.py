@@ -53,12 +53,16 @@ def rows_for(segmenter: VideoSegmenter, coded: bool = False) -> list[Row]:
         Row(OURS, "two levels, carried every 3, motion none", _carried(3, motion="none")),
         Row(OURS, "two levels, carried every 3, motion DIS", _carried(3, motion="dis", fusion=0.0)),
         Row(OURS, "two levels, carried every 3, DIS, fused", _carried(3, motion="dis")),
+        Row(OURS, "two levels, carried every 4, DIS, fused", _carried(4, motion="dis")),
     ]
     if coded:
         ours.append(Row(OURS, "two levels, carried every 3, codec's motion", _carried(3, motion="codec", fusion=0.0)))
     if not segmenter.runtime.has_mask_generator:
         return [whole, *ours]
-    three = DriftBudget(partial_above=0.1)
+    budget = segmenter.scheduler if isinstance(segmenter.scheduler, DriftBudget) else DriftBudget()
+    three = replace(budget, partial_above=budget.key_above / 2)
+    small = segmenter.partial_scale < 1 and not hasattr(segmenter.runtime, "engine")  # an export has one scale
+    whole_scale = Row(REUSE, "pruned and reused, partial frames at full scale", {**paper, "partial_scale": 1.0})
     return [
         Row(MASKS, "random block pruning", {**paper, "masking": Masking(pruning="random")}, drawn=True),
         Row(MASKS, "random spatial masking", {**paper, "masking": Masking(spatial="random")}, drawn=True),
@@ -72,6 +76,7 @@ def rows_for(segmenter: VideoSegmenter, coded: bool = False) -> list[Row]:
         whole,
         Row(REUSE, "per-frame pruning, nothing reused", {**paper, "scheduler": PerFramePruning()}),
         Row(REUSE, "pruned and reused", paper),
+        *([whole_scale] if small else []),
         *ours,
         Row(OURS, "two levels, partial every 3, motion none", _partial(3, motion="none")),
         Row(OURS, "two levels, partial every 3, motion DIS", _partial(3, motion="dis")),
@@ -95,7 +100,7 @@ def ablate(
     tables: dict[str, list[dict[str, Any]]] = {}
     base = stream_figures(make(scheduler=AlwaysKey()), kept, split, size)
     known: dict[str, list[StreamFigures]] = {}
-    told = {"base": _told("base", [base]), "tables": tables, "interrupted": False}
+    told = {"base": _told("base", [base]), "frames": base.num_frames, "tables": tables, "interrupted": False}
 
     def measured(row: Row, maker: Callable[..., VideoSegmenter], key: str) -> None:
         if key not in known:
@@ -141,6 +146,7 @@ def _told(name: str, runs: list[StreamFigures]) -> dict[str, Any]:
         "macs": round(float(np.mean([cost.macs for cost in costs if cost]))) if counted else None,
         "params": round(float(np.mean([cost.params for cost in costs if cost]))) if counted else None,
         "key": round(float(np.mean([run.share(Level.KEY) for run in runs])), 2),
+        "fps": round(float(np.mean([run.fps for run in runs])), 2),
         "kept": None if not runs[0].kept else round(float(np.mean([run.kept_share for run in runs])), 2),
     }
 

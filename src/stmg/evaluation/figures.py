@@ -72,7 +72,7 @@ def pruning_against_distortion(frames: list[dict[str, Any]]) -> tuple[bytes, flo
 def latency(times: dict[str, list[float]], levels: dict[str, list[str]]) -> bytes:
     """Milliseconds of each frame; dots show the level."""
     figure, axes = _figure((10, 3.6))
-    colours = [BASE, "#555555", RIVAL, PAPER]
+    colours = [BASE, OURS, RIVAL, PAPER]
     for (name, values), colour in zip(times.items(), colours, strict=False):
         axes.plot(values, color=colour, linewidth=0.8, label=name)
         for level, at in COLOURS.items():
@@ -80,7 +80,7 @@ def latency(times: dict[str, list[float]], levels: dict[str, list[str]]) -> byte
             if name == "stmg" and places:
                 axes.scatter(places, [values[place] for place in places], s=9, color=at, label=level, zorder=3)
     axes.set(xlabel="frame", ylabel="latency (ms)", ylim=(0, None))
-    axes.legend(frameon=False, ncols=5, loc="upper right")
+    axes.legend(frameon=False, ncols=5, loc="lower right", bbox_to_anchor=(1, 1))
     return _png(figure)
 
 
@@ -92,7 +92,8 @@ def pareto(points: dict[str, tuple[float, float]]) -> bytes:
     """
     figure = Figure(figsize=(12, 5), layout="constrained")
     measured, reported = figure.subplots(1, 2, width_ratios=(1.6, 1))
-    own = {name: point for name, point in points.items() if not name.startswith(("base, ", "stmg, "))}
+    elsewhere = ("base, ", "stmg, ", "the paper's mode, ")
+    own = {name: point for name, point in points.items() if not name.startswith(elsewhere)}
     front = front_of(own)
     measured.plot([own[name][1] for name in front], [own[name][0] for name in front], color="#d5d5d5", lw=6, zorder=1)
     rivals = iter(RIVALS * len(own))
@@ -111,7 +112,7 @@ def pareto(points: dict[str, tuple[float, float]]) -> bytes:
         measured.annotate("", end[::-1], start[::-1], arrowprops=arrow)
         measured.annotate(runtime, end[::-1], textcoords="offset points", xytext=(-30, 8 + 12 * number), fontsize=8)
     measured.set(xlabel="FPS, measured here", ylabel="mIoU (%)", title="measured")
-    measured.legend(frameon=False, fontsize=9, loc="lower left")
+    measured.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))
     for name, (miou, fps) in PAPER_POINTS.items():
         reported.scatter(fps, miou, color=PAPER, s=24, zorder=3)
         reported.annotate(name, (fps, miou), textcoords="offset points", xytext=(-40, 6), fontsize=8)
@@ -128,7 +129,7 @@ def _families(points: dict[str, tuple[float, float]]) -> dict[str, dict[str, str
     found: dict[str, dict[str, str]] = {}
     for name in sorted(points, key=lambda name: points[name][1]):
         family, _, detail = name.partition(" at " if name.startswith("stmg") else ", every ")
-        found.setdefault(family, {})[name] = detail
+        found.setdefault(family, {})[name] = detail or ("as shipped" if name == "stmg" else "")
     return found
 
 

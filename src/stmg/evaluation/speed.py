@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +30,11 @@ class Times:
     @property
     def all(self) -> list[float]:
         return [ms for repeat in self.repeats for ms in repeat]
+
+    @property
+    def undisturbed(self) -> list[float]:
+        """Of each frame the fastest repeat: what the machine does besides meets a frame once, not every time."""
+        return [min(times) for times in zip(*self.repeats, strict=True)]
 
     def fps(self, extra_ms: float = 0.0) -> list[float]:
         """Frames a second over the whole stream, of each repeat; `extra_ms` is added to each frame."""
@@ -65,7 +66,7 @@ class Times:
             "kept_promise": None if promised is None else round(float(np.median(ratios)) / promised, 4),
             # A carried frame runs no network: what it takes is what every frame takes beside it.
             "overhead": round(float(np.median(levels[Level.CARRY])) / frame, 4) if Level.CARRY in levels else None,
-            "slowest_against_base": round(float(np.percentile(self.all, 99)) / frame, 4),
+            "slowest_against_base": round(max(self.undisturbed) / float(np.median(base.undisturbed)), 4),
             "fps_with_decoding_and_drawing": round(float(np.median(self.fps(extra_ms))), 3),
             **_latency(self.all),
             "levels": {
@@ -135,27 +136,6 @@ def mean_ms(run: Callable[[], Any], least: int = 5, seconds: float = 1.0) -> flo
         run()
         taken.append(time.perf_counter() - started)
     return 1000 * float(np.mean(taken))
-
-
-def peak_memory(make: Callable[[], Stepper], frames: Sequence[Any]) -> int | None:
-    """Most bytes in memory of a process of its own that segments the frames, Python and its libraries included."""
-    if sys.platform == "win32":
-        return None
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_measure, make, list(frames)).result()
-
-
-def _measure(make: Callable[[], Stepper], frames: list[Any]) -> int:
-    stepper = make()
-    for frame in frames:
-        stepper.step(frame)
-    status = Path("/proc/self/status")
-    if status.is_file():  # elsewhere the most of a process counts, which a child takes over from its parent
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) * 1024
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _latency(times: list[float]) -> dict[str, float]:
