@@ -46,6 +46,7 @@ def test_settings_lie_over_the_file(tmp_path):
         ("optimiser: {name: lion}", "optimiser.name is one of sgd, adamw; got 'lion'"),
         ("augment: {scale: [2, 1]}", "augment.scale is two numbers above 0, in order"),
         ("stage: stmg", "the second stage needs clips"),
+        ("stage: stmg\ndata: {length: 2}\nloss: {take_back: 0.5}", "loss.take_back is 0"),
         ("- 3", "holds a list, not settings by name"),
         ("steps: [3", "is no YAML"),
     ],

@@ -29,7 +29,7 @@ class Data:
     stride: int = 1
     """Frames of a real video from one frame of a clip to the next."""
     unlabelled: tuple[str, ...] = ()
-    """Videos without labels, for STMG; a teacher gives their labels."""
+    """Videos, or datasets, whose labels nobody looks at, if there are any: a teacher gives them."""
     movable: tuple[str, ...] = ("car", "pedestrian", "bicyclist", "person", "rider", "truck", "bus", "bicycle")
     """Classes whose objects may move on their own where clips are made from stills; those that the data has."""
     memory: float = 6.0
@@ -216,6 +216,8 @@ class Recipe:
         if self.stage == "stmg":
             _check(self.data.length >= 2, "the second stage needs clips: data.length is at least 2", self.data.length)
             _check(not self.compile, "the second stage cannot be compiled: compile is false", self.compile)
+            taken = self.loss.take_back
+            _check(not taken, "only a base network's class weights are taken back: loss.take_back is 0", taken)
 
 
 def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> Recipe:

@@ -76,6 +76,7 @@ def test_videos_without_labels(own):
         ("classes: [road, car]\ntrain: [{frames: images, labels: film_labels}]", "no image in .* has a label file"),
         ("classes: [road, car]\ntrain: [{frames: film.mp4, labels: images}]", "no frame number"),
         ("classes: [road, car]\ntrain: [{frame: images}]", "no setting train.frame|frames"),
+        ("classes: [road, car]\ntrain: [images]\nignore: 300", "0 to 255; got 300"),
         ("classes: [road, car", "cannot be read"),
     ],
 )
@@ -94,6 +95,8 @@ def test_labels_of_another_size_than_their_video(own):
 def test_nothing_there(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         open_dataset(tmp_path / "none")
+    with pytest.raises(DataError, match=r"neither CamVid, .*; a dataset.yaml there says"):
+        open_dataset(tmp_path)
     with pytest.raises(DataError, match="no data is named"):
         open_dataset("")
 

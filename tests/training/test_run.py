@@ -11,6 +11,12 @@ from safetensors.torch import load_file
 
 from stmg.checkpoint import load, load_network
 from stmg.config import Augment, Data, Loss, Optimiser, Recipe, Stmg, recipe_text
+from stmg.data.catalogue import open_dataset
+from stmg.data.clips import UNLABELLED
+from stmg.data.dataset import DataError
+from stmg.networks import build
+from stmg.training.base import BaseTraining
+from stmg.training.batches import clips_for, collated
 from stmg.training.processes import Machines
 from stmg.training.run import train
 from stmg.training.stages import STAGES
@@ -150,6 +156,38 @@ def test_a_damaged_state_is_said(tmp_path):
 def test_a_batch_that_cannot_be_shared(tmp_path):
     with pytest.raises(ValueError, match="a batch of 3 cannot be shared by 2"):
         train(recipe(batch=3), tmp_path, STAGES["base"], Machines(device="cpu", devices=2))
+
+
+def test_one_clip_is_too_few_for_a_batch_norm(tmp_path):
+    with pytest.raises(ValueError, match="two clips a process"):
+        run(recipe(batch=1), tmp_path)
+
+
+def test_a_run_starts_from_a_checkpoint_by_its_folder_or_its_name(tmp_path):
+    still = Optimiser(learning_rate=1e-12, warm_up=0)
+    data = Data(path="street:0-0", size=SIZE, stored=1.0, val="")
+    for source, name in (("small-streets", "first"), (str(tmp_path / "first" / "last"), "second")):
+        made = recipe(steps=1, average=0.0, pretrained=source, data=data, optimiser=still, frozen_norm=True)
+        run(made, tmp_path / name)
+    shipped, started = (load_network(name)[0].plain() for name in ("small-streets", tmp_path / "second" / "last"))
+    for name, value in shipped.named_parameters():
+        assert torch.allclose(value, dict(started.named_parameters())[name], atol=1e-4)
+    with pytest.raises(ValueError, match="no checkpoint at nowhere"):
+        run(recipe(pretrained="nowhere"), tmp_path / "nowhere")
+
+
+def test_frames_without_labels_teach_a_base_network_through_its_teacher_alone(tmp_path):
+    data = Data(path="street:0-0", size=SIZE, stored=1.0, val="", unlabelled=("street:5-5",))
+    with pytest.raises(DataError, match="unless a teacher does"):
+        run(recipe(data=data), tmp_path / "alone")
+    (*_, last) = run(recipe(steps=2, data=data, loss=Loss(teacher="small-streets")), tmp_path / "taught")
+    assert last.losses["distillation"] > 0
+    clips = clips_for(recipe(data=data, loss=Loss(teacher="small-streets")), open_dataset("street:0-0"), 1)
+    bare = [number for number in range(len(clips)) if (clips[number].labels == UNLABELLED).any()]
+    assert len(bare) == len(clips) // 2
+    batch = collated([clips[number] for number in bare[:2]])
+    training = BaseTraining(build("small", 11), Loss(), None, build("small", 11))
+    assert training(batch)["segmentation"].item() == 0
 
 
 def test_distillation_follows_a_teacher_of_the_same_classes(tmp_path):

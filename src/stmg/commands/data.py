@@ -115,7 +115,7 @@ def _tell(dataset: Dataset, found: dict[str, Found], console: Console) -> None:
         table.add_row(split, *map(str, counts), ", ".join(entry.rates), ", ".join(entry.sizes))
     console.print(table)
     if not dataset.class_names:
-        console.print("no labels: a teacher gives them in the second stage of training (data.unlabelled)")
+        console.print("no labels: a teacher gives them in training (data.unlabelled, loss.teacher)")
         return
     shares = Table("class", *[f"{split}, %" for split in found], title="shares of the labelled pixels")
     for number, name in enumerate(dataset.class_names):

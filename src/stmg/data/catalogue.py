@@ -37,4 +37,7 @@ def open_dataset(path: str | Path) -> Dataset:
         return open_cityscapes(root)
     if is_video(root) or (not is_camvid(root) and root.is_dir() and any(is_video(entry) for entry in root.iterdir())):
         return open_videos(root)
+    if not is_camvid(root):
+        known = "CamVid, Cityscapes or videos"
+        raise DataError(f"{root} holds neither {known}; a {DESCRIPTION} there says what else it is")
     return open_camvid(root)

@@ -51,14 +51,10 @@ class Clips:
         self.aligned = aligned and data.length > 1
         self.stored = round(data.size[0] * data.stored), round(data.size[1] * data.stored)
         self.videos = [*dataset.videos(split), *unlabelled]
-        labelled = range(len(self.videos) - len(unlabelled))
-        self.known = [(number, place) for number in labelled for place in self.videos[number].labelled]
-        others = range(len(labelled), len(self.videos))
+        self._labelled = len(self.videos) - len(unlabelled)
+        self.known = [(number, place) for number in range(self._labelled) for place in self.videos[number].labelled]
+        others = range(self._labelled, len(self.videos))
         self.unknown = [(number, at) for number in others for at in _ends(self.videos[number], data)]
-        if data.length == 1 and self.unknown:
-            raise DataError(
-                "videos without labels are for the second stage: a single frame without labels teaches nothing"
-            )
         if not self.known and not self.unknown:
             raise DataError(f"split {split!r} of {dataset.name} has no labelled frame to train on")
         named = {name.lower(): number for number, name in enumerate(dataset.class_names)}
@@ -125,7 +121,8 @@ class Clips:
         key, video = (chosen, place), self.videos[chosen]
         if key in self._kept:
             return self._kept[key]
-        image, truth = video.image(place, self.stored), video.truth(place, self.stored)
+        image = video.image(place, self.stored)
+        truth = video.truth(place, self.stored) if chosen < self._labelled else None
         if truth is None:
             truth = np.full(self.stored, UNLABELLED, np.uint8)
         if len(self._kept) < self._most_kept:

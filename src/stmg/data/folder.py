@@ -72,6 +72,8 @@ def open_folder(path: str | Path) -> Dataset:
     described = _described(file)
     if len(described.classes) < 2:
         raise DataError(f"{file} names {len(described.classes)} classes; a dataset has at least 2")
+    if not 0 <= described.ignore <= 255:
+        raise DataError(f"{file}: ignore is a value of label files, 0 to 255; got {described.ignore}")
     code = LabelCode(len(described.classes), recode={described.ignore: IGNORE})
     chosen = default_palette(len(described.classes))
     palette = [entry.colour or tuple(chosen[number]) for number, entry in enumerate(described.classes)]

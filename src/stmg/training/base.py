@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from stmg.acceleration.accelerate import find_logits
 from stmg.card import IMAGENET_MEAN, IMAGENET_STD
 from stmg.config import Loss
+from stmg.data.clips import UNLABELLED
+from stmg.overlay import IGNORE
 from stmg.training.losses import distillation, enlarged, segmentation
 
 Losses = dict[str, Tensor]
@@ -52,6 +54,7 @@ class BaseTraining(Accompanied):
     def forward(self, batch: dict[str, Tensor]) -> Losses:
         """`images` (N, 1, H, W, 3) and `labels` (N, 1, H, W), uint8, to `loss` and its parts."""
         image, labels = self.normalise(batch["images"][:, -1]), batch["labels"][:, -1]
+        labels = labels.masked_fill(labels == UNLABELLED, IGNORE)  # those frames are the teacher's
         output = self.network(image)
         scores = find_logits(output)
         logits = enlarged(scores, labels.shape[-2:])

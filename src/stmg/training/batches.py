@@ -25,7 +25,10 @@ def collated(clips: list[Clip]) -> dict[str, Tensor]:
 def clips_for(recipe: Recipe, dataset: Dataset, processes: int) -> Clips:
     """The clips of a recipe; processes share the memory for decoded frames."""
     aligned = recipe.stage == "stmg" and recipe.stmg.align
-    unlabelled = tuple(video for path in recipe.data.unlabelled for video in open_dataset(path).videos("all"))
+    others = [open_dataset(path) for path in recipe.data.unlabelled]
+    unlabelled = tuple(video for other in others for split in other.splits for video in other.videos(split))
+    if unlabelled and recipe.stage == "base" and not recipe.loss.teacher:
+        raise DataError("videos without labels teach a base network nothing, unless a teacher does: loss.teacher=...")
     share = recipe.data.memory / (processes * max(1, recipe.data.workers))
     data = replace(recipe.data, memory=share)
     return Clips(dataset, data.train, data, recipe.augment, recipe.motion, recipe.seed, aligned, unlabelled)

@@ -77,6 +77,9 @@ def train(
     fabric = machines.fabric()
     if recipe.batch % fabric.world_size:
         raise ValueError(f"a batch of {recipe.batch} cannot be shared by {fabric.world_size} processes")
+    together = fabric.world_size > 1 and fabric.device.type == "cuda"  # their batch-norms see all of a batch
+    if recipe.batch // fabric.world_size < 2 and not together and not recipe.frozen_norm:
+        raise ValueError("batch-norms learn from two clips a process at least: batch=2 or more, or frozen_norm=true")
     claim(recipe, folder)
     job = _Run(recipe, folder, stage, report, machines.threads)
     try:
@@ -176,12 +179,13 @@ class _Run:
         own = bool(torch.isfinite(value.detach()))
         if not any_process(fabric, not own):
             return
-        path = self.folder / f"failed_batch_{fabric.global_rank}.safetensors"
+        path, where = self.folder / f"failed_batch_{fabric.global_rank}.safetensors", "another process has the batch"
         if not own:
             save_file({name: part.detach().cpu().contiguous() for name, part in batch.items()}, path)
+            where = f"the batch is in {path}"
         parts = ", ".join(f"{name} {float(part.detach()):.3g}" for name, part in losses.items())
         raise FloatingPointError(
-            f"the loss or its gradient is not a number at step {step} ({parts}); the batch is in {path}; "
+            f"the loss or its gradient is not a number at step {step} ({parts}); {where}; "
             "a lower optimiser.learning_rate or optimiser.clip_gradient=1 may help"
         )
 

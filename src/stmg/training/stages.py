@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate, find_logits
 from stmg.acceleration.folding import fold_batch_norm
 from stmg.card import IMAGENET_MEAN, IMAGENET_STD, Card
-from stmg.checkpoint import load_network
+from stmg.checkpoint import WEIGHTS, find, load_network
 from stmg.config import Recipe
 from stmg.data.clips import Clips, is_moving
 from stmg.data.dataset import Dataset, Video
@@ -43,7 +44,7 @@ class BaseStage:
         self.recipe, self.dataset = recipe, dataset
         network = build(recipe.network, dataset.num_classes, auxiliary=recipe.loss.auxiliary > 0)
         if recipe.pretrained:
-            pretrain(network, recipe.network, recipe.pretrained)
+            pretrain(network, recipe.network, _tensors(recipe.pretrained))
         weights = _class_weights(recipe, dataset, clips)
         self.training = BaseTraining(network, recipe.loss, weights, _teacher(recipe, dataset))
 
@@ -197,6 +198,13 @@ def figures_of(counts: ConfusionMatrix, dataset: Dataset) -> dict[str, float]:
     miou = 100 * counts.mean_iou()
     named = {f"iou {name}": 100 * float(iou) for name, iou in zip(dataset.class_names, counts.iou(), strict=True)}
     return {"score": miou, "miou": miou, **named}
+
+
+def _tensors(pretrained: str) -> str:
+    """The file of tensors that a recipe names, itself or as a checkpoint."""
+    if pretrained == "imagenet" or Path(pretrained).is_file():
+        return pretrained
+    return str(find(pretrained) / WEIGHTS)
 
 
 def _class_weights(recipe: Recipe, dataset: Dataset, clips: Clips) -> Tensor | None:
