@@ -20,6 +20,7 @@ from stmg.options import (
     Limit,
     Model,
     Motion,
+    Normalise,
     Precision,
     Runtime,
     Scheduler,
@@ -28,6 +29,7 @@ from stmg.options import (
     Threads,
     Weights,
     model_of,
+    normalisation_of,
     settings_of,
     size_of,
 )
@@ -71,6 +73,7 @@ def segment(
     motion: Motion = None,
     fusion: Fusion = None,
     device: Device = None,
+    normalise: Normalise = None,
     precision: Precision = "fp32",
     compile: Compile = False,
     runtime: Runtime = None,
@@ -86,7 +89,9 @@ def segment(
     code = run(
         source,
         model,
-        model_of(weights, device, precision, runtime, threads, settings_of(scheduler, motion, fusion), compile),
+        model_of(
+            weights, device, precision, runtime, threads, settings_of(scheduler, motion, fusion), normalise, compile
+        ),
         out,
         save=save,
         every=every,
@@ -131,6 +136,7 @@ def evaluate(
     fusion: Fusion = None,
     weights: Weights = None,
     device: Device = None,
+    normalise: Normalise = None,
     precision: Precision = "fp32",
     runtime: Runtime = None,
     threads: Threads = None,
@@ -143,7 +149,8 @@ def evaluate(
     from stmg.commands.evaluate import evaluate as run
     from stmg.commands.judging import Contest
 
-    settings = model_of(weights, device, precision, runtime, threads, settings_of(scheduler, motion, fusion))
+    chosen = settings_of(scheduler, motion, fusion)
+    settings = model_of(weights, device, precision, runtime, threads, chosen, normalise)
     raise typer.Exit(run(settings, Contest(model, data, split, size_of(size), limit), paper, out, Console()))
 
 
@@ -169,6 +176,7 @@ def benchmark(
     fusion: Fusion = None,
     weights: Weights = None,
     device: Device = None,
+    normalise: Normalise = None,
     precision: Precision = "fp32",
     compile: Compile = False,
     runtime: Runtime = None,
@@ -182,7 +190,8 @@ def benchmark(
     from stmg.commands.benchmark import Asked
     from stmg.commands.benchmark import benchmark as run
 
-    settings = model_of(weights, device, precision, runtime, threads, settings_of(scheduler, motion, fusion), compile)
+    chosen = settings_of(scheduler, motion, fusion)
+    settings = model_of(weights, device, precision, runtime, threads, chosen, normalise, compile)
     asked = Asked(model, settings, source, smaller or [], beside or [], rivals, frames, repeats)
     raise typer.Exit(run(asked, [found for text in size or [] if (found := size_of(text))], out, Console()))
 
@@ -229,6 +238,7 @@ def profile(
     ] = 2.5,
     weights: Weights = None,
     device: Device = None,
+    normalise: Normalise = None,
     precision: Precision = "fp32",
     runtime: Runtime = None,
     threads: Threads = None,
@@ -237,7 +247,7 @@ def profile(
     """Before any training: how much of this video repeats, what speed-up to expect here, and whether it is worth it."""
     from stmg.commands.profile import profile as run
 
-    settings = model_of(weights, device, precision, runtime, threads, {})
+    settings = model_of(weights, device, precision, runtime, threads, {}, normalise)
     raise typer.Exit(run(settings, model, source, size_of(size), frames, changed / 100, out, Console()))
 
 
@@ -260,6 +270,7 @@ def export(
     to: Annotated[str, typer.Option(help="onnx or openvino.")] = "onnx",
     size: Annotated[str | None, typer.Option(help="HEIGHTxWIDTH of the frames; the model's own if not given.")] = None,
     weights: Weights = None,
+    normalise: Normalise = None,
     check: Annotated[str | None, typer.Option(help="A video whose frames to compare on; noise if not given.")] = None,
     int8: Annotated[str | None, typer.Option(help="A video to calibrate eight bits on; 32 bits if not given.")] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the graphs.")] = Path("out/export"),
@@ -267,7 +278,8 @@ def export(
     """Write a model as graphs for ONNX Runtime or OpenVINO, and compare them with PyTorch."""
     from stmg.commands.export import export_model
 
-    raise typer.Exit(export_model(model, to, size_of(size), weights, check, int8, out, Console()))
+    normalised = normalisation_of(normalise)
+    raise typer.Exit(export_model(model, to, size_of(size), weights, normalised, check, int8, out, Console()))
 
 
 @app.command()

@@ -35,6 +35,14 @@ def machine_line(facts: dict[str, Any]) -> str:
     return f"{facts['processor']}, {facts['cores']} cores{gpu}, Python {facts['python']}, stmg {facts['stmg']}"
 
 
+def busy() -> str:
+    """A warning if others are using the machine; empty if not."""
+    if not hasattr(os, "getloadavg"):
+        return ""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    return f"the machine is busy (load {load:.1f} on {cores} cores): times are too long" if load > cores / 2 else ""
+
+
 def processor() -> str:
     """The processor's name."""
     try:

@@ -7,6 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
+from stmg.card import IMAGENET_MEAN, IMAGENET_STD
+
+Normalisation = tuple[tuple[float, ...], tuple[float, ...]]
+NORMALISATIONS: dict[str, Normalisation] = {
+    "imagenet": (IMAGENET_MEAN, IMAGENET_STD),
+    "none": ((0.0,) * 3, (1.0,) * 3),
+    "half": ((0.5,) * 3, (0.5,) * 3),
+    "bytes": ((0.0,) * 3, (1 / 255,) * 3),
+}
+
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, mps; a GPU if there is one and none is given.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads to use.")]
 Precision = Annotated[str, typer.Option(help="fp32, bf16 or fp16.")]
@@ -14,6 +24,13 @@ Compile = Annotated[
     bool, typer.Option("--compile", help="Compile key frames with torch.compile; the first one waits for it.")
 ]
 Weights = Annotated[Path | None, typer.Option(help=".pth or .safetensors for a bare network such as ddrnet23-slim.")]
+Normalise = Annotated[
+    str | None,
+    typer.Option(
+        help="What a graph file or a network of your own takes: imagenet, none (0 to 1), half (-1 to 1), bytes "
+        "(0 to 255), or MEAN/STD of each channel: 0.5,0.5,0.5/0.2,0.2,0.2. ImageNet's if not given."
+    ),
+]
 Scheduler = Annotated[
     str | None,
     typer.Option(help="drift, paper, fixed, per-frame, always-key; with settings: fixed:period=3,between=carry."),
@@ -64,6 +81,7 @@ def model_of(
     runtime: str | None,
     threads: int | None,
     settings: dict[str, Any],
+    normalise: str | None = None,
     compile: bool = False,
 ) -> dict[str, Any]:
     """How the model that is judged is made."""
@@ -71,7 +89,21 @@ def model_of(
 
     use_threads(threads)
     made = {"weights": weights, "device": device, "precision": precision, "runtime": runtime, "threads": threads}
-    return {**made, "compile": compile, **settings}
+    return {**made, "normalise": normalisation_of(normalise), "compile": compile, **settings}
+
+
+def normalisation_of(text: str | None) -> Normalisation | None:
+    """Mean and deviation of RGB values from 0 to 1, as they are typed."""
+    if text is None or text in NORMALISATIONS:
+        return None if text is None else NORMALISATIONS[text]
+    try:
+        mean, std = (tuple(map(float, part.split(","))) for part in text.split("/"))
+    except ValueError:
+        mean, std = (), ()
+    if (len(mean), len(std)) != (3, 3) or not all(std):
+        known = ", ".join(NORMALISATIONS)
+        raise ValueError(f"--normalise is {known}, or three means / three deviations above 0; got {text!r}")
+    return mean, std
 
 
 def scheduler_of(text: str | None) -> Any:

@@ -82,8 +82,8 @@ class VideoSegmenter:
             self.masking = Masking("fresh", self.masking.pruning, self.masking.seed)
         self.partial_scale = partial_scale
         self.fusion = 0.0 if isinstance(self.motion, NoMotion) or not self.scheduler.reuses else fusion
-        # Where no frame is ever partial, there is nothing to mask: motion alone tells what changed.
-        self._masked = self.runtime.has_mask_generator and self.scheduler.refreshes
+        self.asks_masks = self.runtime.has_mask_generator and self.scheduler.refreshes
+        """Whether the mask generator runs. Where no frame is ever partial, motion alone tells what changed."""
         if self.scheduler.refreshes:
             self.runtime.expect_partial()
         self.palette = default_palette(255) if palette is None else np.asarray(palette, np.uint8)
@@ -140,7 +140,7 @@ class VideoSegmenter:
             keep=told.keep,
             latency_ms=latency,
             motion=told.motion,
-            cost=self.runtime.cost(frame.size, told.level, told.keep, self.partial_scale, self._masked),
+            cost=self.runtime.cost(frame.size, told.level, told.keep, self.partial_scale, self.asks_masks),
             index=index,
             time=frame.time,
             image=frame.image,
@@ -152,7 +152,7 @@ class VideoSegmenter:
     def _start(self, frame: Frame, view: View, image: _Once, reason: str) -> tuple[_Told, FrameState]:
         """A key frame that owes nothing to the frames before."""
         # Encoded first: a network may write on its input.
-        encoded = self.runtime.encode(image()) if self._masked else None
+        encoded = self.runtime.encode(image()) if self.asks_masks else None
         output = self.runtime.full(image())
         labels = self.runtime.labels(output.scores, frame.size)
         told = _Told(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, labels)
@@ -179,7 +179,7 @@ class VideoSegmenter:
         if float(left.mean()) > CUT:
             return self._start(frame, view, image, "cut")
         path = composed(state.path, motion.field)
-        encoded = self.runtime.encode(image()) if self._masked else None
+        encoded = self.runtime.encode(image()) if self.asks_masks else None
         masks = self._masks(encoded, state, motion, left, path)
         debt = None if state.debt is None else move(state.debt, motion.field)
         drift = masks.changed if debt is None else masks.changed + debt
@@ -228,7 +228,7 @@ class VideoSegmenter:
 
     def _masks(self, encoded: Any, state: FrameState, motion: Motion, left: Map, path: Field | None) -> Masks:
         """What changed since the last computed frame: as the mask generator sees it, or as motion leaves it over."""
-        if self._masked:
+        if self.asks_masks:
             return self.runtime.compare(state.encoded, encoded, path)
         if state.stale is not None:
             left = np.minimum(left + move(state.stale, motion.field), 1)

@@ -6,6 +6,8 @@ import torch
 
 import stmg
 from stmg import TorchRuntime, VideoSegmenter
+from stmg.commands.segmenters import segmenter_for
+from stmg.options import normalisation_of
 from stmg.scheduler import FixedPeriod, Level
 from zoo import panning
 
@@ -64,3 +66,21 @@ def test_a_plain_graph_may_have_channels_last_or_give_labels(network, tmp_path, 
         theirs = stmg.load(path, runtime=runtime, threads=1)
         assert theirs.runtime.size == SIZE
         assert np.mean(theirs.step(frame).labels == expected) > 0.999
+
+
+def test_a_plain_graph_is_normalised_as_it_is_told(network, tmp_path):
+    path = tmp_path / "plain.onnx"
+    example = (torch.zeros(1, 3, *SIZE),)
+    torch.onnx.export(network.plain().eval(), example, str(path), dynamo=True, external_data=False, verbose=False)
+    frame = panning(1, SIZE)[0]
+    ours = TorchRuntime(network.plain(), device="cpu", mean=(0.5,) * 3, std=(0.2,) * 3)
+    expected = ours.full(ours.prepare(frame)).scores[0].numpy()
+    told = segmenter_for(str(path), threads=1, normalise=normalisation_of("0.5,0.5,0.5/0.2,0.2,0.2")).runtime
+    assert np.allclose(told.full(told.prepare(frame)).scores, expected, atol=1e-3)
+    assert normalisation_of("half") == ((0.5,) * 3, (0.5,) * 3)
+    assert normalisation_of(None) is None
+    for wrong in ("some", "1,1,1", "0,0,0/1,1,0", "0/1"):
+        with pytest.raises(ValueError, match="--normalise is imagenet, none"):
+            normalisation_of(wrong)
+    with pytest.raises(ValueError, match="says itself how it is normalised"):
+        segmenter_for("small-streets", normalise=normalisation_of("none"))

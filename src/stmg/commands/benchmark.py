@@ -26,6 +26,7 @@ from stmg.evaluation.speed import TURN, mean_ms, race
 from stmg.evaluation.stream import Stepper, frames_of, needs_vectors
 from stmg.frames import Frame
 from stmg.loading import is_graph
+from stmg.machine import busy
 from stmg.networks import NETWORKS
 from stmg.scheduler import AlwaysKey, DriftBudget, PaperScheduler
 from stmg.segmenter import VideoSegmenter
@@ -33,6 +34,7 @@ from stmg.state import FrameResult, Labels
 from stmg.video import open_video
 
 BASE, OURS, PAPERS = "base on every frame", "stmg", "the paper's mode"
+OWN = {"weights": None, "normalise": None}  # that another model brings with it
 MEMORY_FRAMES = 12
 BUDGETS = (0.5, 2.0, 4.0)  # of drift, against the one in use: beside rivals at several strides, stmg at several costs
 
@@ -82,7 +84,9 @@ class Stream(NamedTuple):
 def benchmark(asked: Asked, sizes: list[tuple[int, int]], out: Path, console: Console) -> int:
     """Time everything at every size, and judge it too where the source has labels."""
     runs: list[dict[str, Any]] = []
-    interrupted = False
+    interrupted, warning = False, busy()
+    if warning:
+        console.print(f"[yellow]{warning}[/]")
     with progress_bar(console) as progress:
         wanted: list[tuple[int, int] | None] = [*sizes] or [None]
         for size in wanted:
@@ -93,6 +97,7 @@ def benchmark(asked: Asked, sizes: list[tuple[int, int]], out: Path, console: Co
                 break
     if runs:
         told = {"model": asked.model, "source": unsigned(asked.source), "repeats": asked.repeats, "sizes": runs}
+        told["warning"] = warning
         leave("benchmark", told, out, console)
     return INTERRUPTED if interrupted else 0
 
@@ -155,14 +160,14 @@ def _entries(asked: Asked, ours: VideoSegmenter, stream: Stream, size: tuple[int
         steppers |= rivals_of(ours)
     entries = main | {name: Entry(stepper, BASE, trained) for name, stepper in steppers.items() if name not in main}
     for other in asked.smaller:
-        settings = {**asked.settings, "weights": None, "scheduler": AlwaysKey()}
+        settings = {**asked.settings, **OWN, "scheduler": AlwaysKey()}
         segmenter = segmenter_for(other, size=size, untrained=True, **settings)
         entries[f"{other} on every frame"] = Entry(segmenter, BASE, _speaks(other, None, segmenter, stream, size))
     for folder in asked.beside:
         if not is_graph(folder):
             raise ValueError(f"{folder} is no export; first: stmg export {asked.model} --to onnx --out {folder}")
         size_for(folder, size)
-        settings = {**asked.settings, "weights": None, "runtime": None, "compile": False}
+        settings = {**asked.settings, **OWN, "runtime": None, "compile": False}
         make = partial(segmenter_for, folder, size=size, **settings)
         segmenter = make()
         runtime: Any = segmenter.runtime

@@ -44,7 +44,8 @@ def evaluate(model: dict[str, Any], asked: Contest, paper: bool, out: Path, cons
         return INTERRUPTED
     kept = {"strip.png": (tiles(found.strip, 8), "The first frames: red key, yellow partial, green carried.")}
     if found.masks:
-        caption = "Frame, spatial mask, and where the labels of the frame before no longer hold (figures 6 and 12)."
+        seen = "spatial mask" if segmenter.asks_masks else "what motion leaves unexplained"
+        caption = f"Frame, {seen}, and where the labels of the frame before no longer hold (figures 6 and 12)."
         kept["masks.png"] = (tiles(found.masks, 1), caption)
     told = {
         "model": asked.model,

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
-from stmg.card import Card
+from stmg.card import IMAGENET_MEAN, IMAGENET_STD, Card
 from stmg.checkpoint import find, load_network
 from stmg.commands.models import from_code, is_checkpoint, is_code, weighted
 from stmg.export import compared, export
@@ -32,6 +32,7 @@ def export_model(
     kind: str,
     size: tuple[int, int] | None,
     weights: Path | None,
+    normalise: Any,
     check: str | None,
     int8: str | None,
     out: Path,
@@ -41,7 +42,7 @@ def export_model(
 
     `int8` names a video to calibrate eight bits on; those are told how far they are from PyTorch, and not refused.
     """
-    network, card = _network(model, size, weights)
+    network, card = _network(model, size, weights, normalise)
     size = size or card.size
     calibration = None if int8 is None else _frames(int8, size, CALIBRATION)
     with console.status(f"exporting {escape(model)} at {size[0]}x{size[1]} to {kind}"):
@@ -69,8 +70,10 @@ def export_model(
     return 0
 
 
-def _network(model: str, size: tuple[int, int] | None, weights: Path | None) -> tuple[AcceleratedNetwork, Card]:
-    if is_checkpoint(model, weights):
+def _network(
+    model: str, size: tuple[int, int] | None, weights: Path | None, normalise: Any
+) -> tuple[AcceleratedNetwork, Card]:
+    if is_checkpoint(model, weights, normalise):
         network, card = load_network(find(model))
         return network, card
     made: Any
@@ -86,7 +89,8 @@ def _network(model: str, size: tuple[int, int] | None, weights: Path | None) -> 
     made = made.float()
     if not isinstance(made, AcceleratedNetwork):
         made = accelerate(made, torch.zeros(1, 3, *size), timed=False)
-    return made, Card(model, made.num_classes, size)
+    mean, std = normalise or (IMAGENET_MEAN, IMAGENET_STD)
+    return made, Card(model, made.num_classes, size, mean=mean, std=std)
 
 
 def _frames(source: str | None, size: tuple[int, int], number: int) -> list[Any]:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
+from stmg.card import IMAGENET_MEAN, IMAGENET_STD
 from stmg.checkpoint import find, load, load_network, read_card
 from stmg.networks import NETWORKS, build
 from stmg.networks.foreign import load_foreign, named_like, read_state_dict
@@ -27,11 +28,12 @@ def torch_segmenter(
     size: tuple[int, int],
     device: str | None,
     precision: str,
+    normalise: Any,
     untrained: bool,
     **settings: Any,
 ) -> VideoSegmenter:
     """A segmenter from a shipped name, a checkpoint folder, a Hub id, `file.py:function`, or a network and weights."""
-    if is_checkpoint(model, weights):
+    if is_checkpoint(model, weights, normalise):
         return load(model, device=device, precision=precision, **settings)
     if is_code(model):
         network = from_code(model)
@@ -45,7 +47,11 @@ def torch_segmenter(
     else:
         raise ValueError(f"{model} is a network without weights; give it some with --weights, or a checkpoint folder")
     if isinstance(network, nn.Module):
-        network = TorchRuntime(_accelerated(network, size, device, timed=False), device=device, precision=precision)
+        mean, std = normalise or (IMAGENET_MEAN, IMAGENET_STD)
+        gated = _accelerated(network, size, device, timed=False)
+        network = TorchRuntime(gated, device=device, precision=precision, mean=mean, std=std)
+    elif normalise is not None:
+        raise ValueError(f"{model} gives a {type(network).__name__}, which gets images as they are: no --normalise")
     return VideoSegmenter(network, **settings)
 
 
@@ -89,12 +95,14 @@ def is_code(model: str) -> bool:
     return re.fullmatch(r".+:[A-Za-z_]\w*", model) is not None and not Path(model).exists()
 
 
-def is_checkpoint(model: str, weights: Path | None) -> bool:
+def is_checkpoint(model: str, weights: Path | None, normalise: Any = None) -> bool:
     """Whether a name is neither a network's nor a function's: it then brings its own weights and takes no others."""
     if is_code(model) or model in NETWORKS:
         return False
     if weights is not None:
         raise ValueError(f"--weights goes with one of the networks {', '.join(NETWORKS)} or file.py:function")
+    if normalise is not None:
+        raise ValueError(f"{model} says itself how it is normalised; --normalise is for networks that do not")
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,14 @@ def segmenter_for(
     precision: str = "fp32",
     runtime: str | None = None,
     threads: int | None = None,
+    normalise: tuple[Sequence[float], Sequence[float]] | None = None,
     compile: bool = False,
     untrained: bool = False,
     **settings: Any,
 ) -> VideoSegmenter:
     """A segmenter from a shipped name, a checkpoint or exported folder, a graph, a Hub id, or a network and weights.
 
+    `normalise` are mean and deviation, for a graph file or a network of the user's own.
     `untrained` allows a network without weights: its labels mean nothing, its speed does.
     """
     if is_graph(model) or runtime not in (None, "torch") or find_spec("torch") is None:
@@ -33,10 +36,15 @@ def segmenter_for(
         if device not in (None, "cpu") or precision != "fp32" or compile:
             options = "--device, --precision and --compile"
             raise ValueError(f"{model} runs on the CPU in single precision: {options} are for PyTorch")
-        return load(model, runtime=runtime, threads=threads, **settings)
+        if normalise is None:
+            return load(model, runtime=runtime, threads=threads, **settings)
+        if Path(model).is_dir():
+            raise ValueError(f"{model} says itself how it is normalised; --normalise is for graphs that do not")
+        mean, std = normalise
+        return load(model, runtime=runtime, threads=threads, mean=mean, std=std, **settings)
     from stmg.commands.models import torch_segmenter
 
-    segmenter = torch_segmenter(model, weights, size, device, precision, untrained, **settings)
+    segmenter = torch_segmenter(model, weights, size, device, precision, normalise, untrained, **settings)
     if compile:
         compiling: Any = segmenter.runtime
         if not hasattr(compiling, "compile"):

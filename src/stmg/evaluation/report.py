@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from stmg.evaluation import figures
-from stmg.evaluation.tables import Sheet, ablation_sheets, benchmark_sheets, evaluation_sheets, profile_sheets
+from stmg.evaluation.tables import (
+    Sheet,
+    ablation_sheets,
+    benchmark_sheets,
+    evaluation_sheets,
+    number,
+    profile_sheets,
+    relative,
+    share,
+)
 from stmg.machine import machine_line
 
 KINDS = {
@@ -58,6 +67,7 @@ def read_runs(folders: list[Path]) -> list[tuple[str, dict[str, Any], Path]]:
 def page(runs: list[tuple[str, dict[str, Any], Path]]) -> str:
     """The report as HTML."""
     parts = ["<h1>stmg: what was gained and what was lost</h1>"]
+    parts.append("<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in summary(runs)) + "</ul>")
     for kind in KINDS:
         mine = [(told, folder) for each, told, folder in runs if each == kind]
         if not mine:
@@ -70,6 +80,25 @@ def page(runs: list[tuple[str, dict[str, Any], Path]]) -> str:
             parts += [_figure(data, caption) for data, caption in pictures(kind, told, folder)]
     head = f"<meta charset=utf-8><title>stmg report</title><style>{STYLE}</style>"
     return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(parts)}</body></html>"
+
+
+def summary(runs: list[tuple[str, dict[str, Any], Path]]) -> list[str]:
+    """Each result in a line."""
+    lines = []
+    for kind, told, _ in runs:
+        if kind == "evaluation":
+            base, ours = told["base"], told["ours"]
+            judged = "miou" if ours["miou"] is not None else "agreement_miou"
+            lost = f"{number(ours[judged])} instead of {number(base[judged])} ({relative(ours[judged], base[judged])})"
+            cost = f"at {share(ours['macs'], base['macs'])} of the MACs"
+            lines.append(f"{told['model']} on {told['data']}, {told['settings']}: mIoU {lost} {cost}")
+        for run in told["sizes"] if kind == "benchmark" else ():
+            base, ours = (run["contenders"][name] for name in ("base on every frame", "stmg"))
+            fps = f"{number(ours['fps'], 1)} frames a second instead of {number(base['fps'], 1)} ({ours['gain']:.2f}x)"
+            lines.append(f"{told['model']} on {told['source']}, {run['size'][0]}x{run['size'][1]}: {fps}")
+        if kind == "profile":
+            lines.append(f"{told['source']}: {told['verdict']}")
+    return lines
 
 
 def pictures(kind: str, told: dict[str, Any], folder: Path) -> list[tuple[bytes, str]]:

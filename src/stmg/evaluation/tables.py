@@ -132,6 +132,7 @@ def benchmark_sheets(told: dict[str, Any]) -> list[Sheet]:
         turns = f"in turns of {run['turn']} frames; gain is of the same repeat, beside it the least and the most"
         heads = ("", "mIoU", "relative", "MACs", "FPS", "gain", "spread", "p50 ms", "p95 ms", "max ms")
         note = f"{run['settings']}; {told['machine_line']}; {run['runtime']}; {turns}"
+        note += f"; {told['warning']}" if told.get("warning") else ""
         speed = Sheet(title, heads, note=note)
         read = "frames are rendered, not read" if run["read_ms"] is None else f"reading takes {run['read_ms']:.1f} ms"
         reading = f"{read}, drawing {run['draw_ms']:.1f} ms a frame"
