@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from stmg.acceleration.accelerate import accelerate
 from stmg.frames import Frame
@@ -17,7 +16,7 @@ from stmg.runtimes.labels import labels_of
 from stmg.runtimes.torch import TorchRuntime
 from stmg.scheduler import DriftBudget, FixedPeriod, Level
 from stmg.segmenter import VideoSegmenter
-from zoo import panning, texture
+from zoo import colours, panning, texture
 
 SIZE = (96, 128)
 EXAMPLE = torch.zeros(1, 3, *SIZE)
@@ -39,11 +38,6 @@ def trained_like(model):
     """A runtime with a mask generator, which decides something although it was never trained."""
     torch.manual_seed(1)
     return TorchRuntime(accelerate(model, EXAMPLE, mask_generator=True), device="cpu", optimise=False)
-
-
-def colours(image):
-    """A black box: three classes, the strongest colour."""
-    return image.astype(np.float32).transpose(2, 0, 1)
 
 
 def resident():
@@ -202,32 +196,6 @@ def test_nothing_is_fused_in_the_papers_mode_nor_where_every_frame_is_computed(p
         VideoSegmenter(plain, fusion=1)
 
 
-def test_a_black_box_blends_at_a_smaller_scale():
-    frames = panning(2, SIZE, seed=3)
-    segmenter = VideoSegmenter(colours, scheduler="per-frame", partial_scale=0.5)
-    result = list(segmenter.stream(frames))[1]
-    assert (result.labels == frames[1].argmax(2)).mean() > 0.9
-
-
-def test_a_black_box_may_give_labels_or_tensors():
-    frames = panning(3, SIZE)
-    for function in (lambda image: image.argmax(2), lambda image: torch.from_numpy(colours(image))[None]):
-        result = VideoSegmenter(function).step(frames[0])
-        assert np.array_equal(result.labels, frames[0].argmax(2))
-        assert result.macs is None
-    with pytest.raises(ValueError, match="nothing to blend"):
-        list(VideoSegmenter(lambda image: image.argmax(2), scheduler="paper").stream(frames))
-
-
-@pytest.mark.parametrize(
-    "output",
-    [np.zeros((5,)), np.full((3, 4, 4), np.nan), np.zeros((2, 3, 4, 4)), np.full((4, 4), 300)],
-)
-def test_a_black_box_that_gives_something_else_is_refused(output):
-    with pytest.raises(ValueError, match=r"returns logits|not finite|labels are bytes"):
-        VideoSegmenter(lambda image: output).step(panning(1, SIZE)[0])
-
-
 def test_a_size_change_makes_a_key_frame(plain):
     segmenter = VideoSegmenter(plain)
     results = list(segmenter.stream([*panning(3, SIZE), *panning(3, (64, 96))]))
@@ -269,19 +237,6 @@ def test_the_mask_generator_is_paid_for_on_every_frame_where_frames_may_be_parti
     assert idle == without
 
 
-def test_folding_changes_no_label_that_is_not_a_tie(model, plain):
-    folded = TorchRuntime(accelerate(model, EXAMPLE), device="cpu")
-    frame = panning(1, SIZE)[0]
-    one, two = (VideoSegmenter(runtime).step(frame).labels for runtime in (plain, folded))
-    assert (one == two).mean() > 0.999
-
-
-def test_a_plain_module_is_accelerated_on_the_way(model):
-    result = VideoSegmenter(model, device="cpu").step(panning(1, SIZE)[0])
-    assert result.kept_blocks == 5
-    assert result.overlay().shape == (*SIZE, 3)
-
-
 def test_a_caller_may_write_on_what_it_gets(plain):
     frames = panning(1, SIZE) * 3
     segmenter = VideoSegmenter(plain, motion="none")
@@ -289,49 +244,6 @@ def test_a_caller_may_write_on_what_it_gets(plain):
     expected = first.copy()
     first[:] = 9
     assert np.array_equal(segmenter.step(frames[1]).labels, expected)
-
-
-def test_one_class_is_there_where_it_scores_above_zero():
-    frame = panning(1, SIZE)[0]
-    green = frame[:, :, 1].astype(np.float32) - 128
-    result = VideoSegmenter(lambda image: green[None]).step(frame)
-    assert np.array_equal(result.labels, green > 0)
-    network = nn.Sequential(nn.Conv2d(3, 1, 3, padding=1))
-    labels = VideoSegmenter(network, device="cpu").step(frame).labels
-    assert set(np.unique(labels)) == {0, 1}
-
-
-def test_logits_that_are_not_finite_are_refused_when_they_come():
-    network = nn.Sequential(nn.Conv2d(3, 2, 1), nn.Threshold(1e9, float("nan")))
-    with pytest.raises(ValueError, match="logits are not finite"):
-        VideoSegmenter(network, device="cpu").step(panning(1, SIZE)[0])
-
-
-def test_a_network_that_fits_one_size_and_a_network_in_half_precision():
-    class Fixed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.conv = nn.Conv2d(3, 4, 3, 4, 1)
-            self.places = nn.Parameter(torch.randn(1, 4, 24, 32))
-
-        def forward(self, x):
-            return self.conv(x) + self.places
-
-    for model, dtype in ((Fixed(), torch.float32), (build("small", 3).to(torch.bfloat16), torch.bfloat16)):
-        network = accelerate(model, torch.zeros(1, 3, *SIZE, dtype=dtype))
-        results = list(VideoSegmenter(network, device="cpu").stream(panning(2, SIZE)))
-        assert results[1].labels.shape == SIZE
-
-
-def test_the_callers_model_stays_where_it_is(model):
-    before = {name: value.data_ptr() for name, value in model.state_dict().items()}
-    TorchRuntime(model, device="cpu")
-    assert {name: value.data_ptr() for name, value in model.state_dict().items()} == before
-
-
-def test_an_unknown_device_is_refused(model):
-    with pytest.raises(ValueError, match="no device 'quantum' here"):
-        TorchRuntime(model, device="quantum")
 
 
 def test_bad_settings_are_refused(plain):
@@ -345,20 +257,6 @@ def test_bad_settings_are_refused(plain):
         VideoSegmenter(7)
     with pytest.raises(ValueError, match="no precision"):
         TorchRuntime(build("small", 3), precision="int4")
-
-
-def test_weights_that_are_not_finite_are_refused():
-    broken = build("small", 3)
-    with torch.no_grad():
-        broken.head[3].bias[0] = float("nan")
-    with pytest.raises(ValueError, match=r"not finite, first in network\.head\.3\.bias"):
-        TorchRuntime(broken, device="cpu")
-
-
-def test_autocast_gives_labels_too(model):
-    runtime = TorchRuntime(accelerate(model, EXAMPLE, mask_generator=True), device="cpu", precision="bf16")
-    results = list(VideoSegmenter(runtime, scheduler="paper").stream(panning(3, SIZE)))
-    assert {result.labels.shape for result in results} == {SIZE}
 
 
 @pytest.mark.slow

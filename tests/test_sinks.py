@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import errno
 import json
 import math
@@ -11,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,45 +18,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stmg import sinks, timeline
+from results import PALETTE, result, write_frames
+from stmg import sinks
 from stmg.scheduler import Level
 from stmg.sinks import LabelImages, OverlayVideo, Records, Sink, Sinks
-from stmg.state import Cost, FrameResult
+from stmg.state import FrameResult
 from stmg.timeline import Timeline
 from stmg.video import open_video
 
-PALETTE = np.array([(10, 20, 30), (200, 0, 0), (0, 200, 0)], np.uint8)
 FULL = Path("/dev/full")
-
-
-def result(index: int, size: tuple[int, int] = (32, 48), *, noise: bool = False, **fields: Any) -> FrameResult:
-    random = np.random.default_rng(index)
-    shade = random.integers(0, 255, (*size, 3), np.uint8) if noise else np.full((*size, 3), 2 * index % 256, np.uint8)
-    labels = np.zeros(size, np.uint8)
-    labels[:, : size[1] // 2] = 1
-    labels[:2] = 255
-    known = FrameResult(
-        labels=labels,
-        level=Level.KEY if index % 5 == 0 else Level.CARRY,
-        reason="drift",
-        distortion=0.123456789,
-        drift=0.25,
-        keep=(True, False, True) if index % 5 == 0 else (False,) * 3,
-        latency_ms=12.3456789,
-        motion="dis",
-        cost=Cost(1000),
-        index=index,
-        time=index / 25,
-        image=shade,
-        changed=None,
-        palette=PALETTE,
-    )
-    return replace(known, **fields)
-
-
-def write_frames(sink: Sink, num_frames: int) -> None:
-    for index in range(num_frames):
-        sink.write(result(index))
 
 
 def decoded(path: Path) -> list[Any]:
@@ -233,61 +201,6 @@ def test_records_are_complete_lines_at_any_moment(tmp_path: Path) -> None:
     }
     assert (last["time"], last["drift"], last["macs"]) == (None, None, None)
     assert (last["level"], last["reason"]) == ("partial", "größer")
-
-
-# --- timeline
-
-
-def test_a_timeline_is_a_picture(tmp_path: Path) -> None:
-    with Timeline(tmp_path / "made" / "timeline.png", title="street.mp4") as sink:
-        write_frames(sink, 50)
-        assert not (tmp_path / "made" / "timeline.png").exists()
-    with Image.open(tmp_path / "made" / "timeline.png") as image:
-        areas = {colour: area for area, colour in image.convert("RGB").getcolors(1 << 24) or []}
-    key, partial, carry = (areas[tuple(bytes.fromhex(timeline.COLOURS[level][1:]))] for level in Level)
-    assert 3.5 < carry / key < 4.5  # four of five frames were carried
-    assert 0 < partial < key / 10  # none was partial, which leaves its place in the legend
-
-
-@pytest.mark.parametrize("fields", [{"time": None}, {"time": 3.0}, {"drift": math.inf, "distortion": math.nan}])
-@pytest.mark.parametrize("num_frames", [1, 3])
-def test_a_timeline_can_draw_anything(tmp_path: Path, fields: dict[str, Any], num_frames: int) -> None:
-    with Timeline(tmp_path / "timeline.png") as sink:
-        for index in range(num_frames):
-            sink.write(result(index, **fields))
-    assert (tmp_path / "timeline.png").stat().st_size > 1000
-
-
-def test_a_long_timeline_keeps_few_spans_but_every_frame_and_peak(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(timeline, "MOST_SPANS", 16)
-    sink = Timeline(tmp_path / "timeline.png")
-    for index in range(1001):
-        sink.write(result(index, (2, 2), distortion=0.9 if index == 777 else 0.1, latency_ms=index))
-        assert len(sink._spans) < 16
-    drawn: list[Any] = []
-    monkeypatch.setattr(timeline, "_drawn", lambda spans, title: drawn.extend(spans) or b"picture")
-    sink.close()
-    assert sum(span.num_frames for span in drawn) == 1001
-    assert len({span.num_frames for span in drawn[:-1]}) == 1
-    assert [sum(counts) for counts in zip(*(span.levels for span in drawn), strict=True)] == [201, 0, 800]
-    assert [span.distortion for span in drawn].count(0.9) == 1
-    assert sum(span.latency_sum for span in drawn) == sum(range(1001))
-    assert drawn[-1].latency_most == 1000
-
-
-def test_a_missing_matplotlib_is_noticed_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    really_import = builtins.__import__
-
-    def without_matplotlib(name: str, *rest: Any) -> Any:
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return really_import(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without_matplotlib)
-    with pytest.raises(ImportError, match=r'the timeline needs matplotlib: pip install "stmg\[plots\]"'):
-        Timeline(tmp_path / "timeline.png")
 
 
 # --- several sinks, full disks

@@ -6,8 +6,8 @@ import torch
 
 import stmg
 from stmg import TorchRuntime, VideoSegmenter
+from stmg.cli.options import normalisation_of
 from stmg.commands.segmenters import segmenter_for
-from stmg.options import normalisation_of
 from stmg.scheduler import FixedPeriod, Level
 from zoo import panning
 

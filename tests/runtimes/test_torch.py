@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from stmg.acceleration.accelerate import accelerate
+from stmg.networks import build
+from stmg.runtimes.torch import TorchRuntime
+from stmg.segmenter import VideoSegmenter
+from zoo import panning
+
+SIZE = (96, 128)
+EXAMPLE = torch.zeros(1, 3, *SIZE)
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    return build("small", 5).eval()
+
+
+@pytest.fixture(scope="module")
+def plain(model):
+    return TorchRuntime(accelerate(model, EXAMPLE), device="cpu", optimise=False)
+
+
+def test_folding_changes_no_label_that_is_not_a_tie(model, plain):
+    folded = TorchRuntime(accelerate(model, EXAMPLE), device="cpu")
+    frame = panning(1, SIZE)[0]
+    one, two = (VideoSegmenter(runtime).step(frame).labels for runtime in (plain, folded))
+    assert (one == two).mean() > 0.999
+
+
+def test_a_plain_module_is_accelerated_on_the_way(model):
+    result = VideoSegmenter(model, device="cpu").step(panning(1, SIZE)[0])
+    assert result.kept_blocks == 5
+    assert result.overlay().shape == (*SIZE, 3)
+
+
+def test_one_class_is_there_where_it_scores_above_zero():
+    frame = panning(1, SIZE)[0]
+    green = frame[:, :, 1].astype(np.float32) - 128
+    result = VideoSegmenter(lambda image: green[None]).step(frame)
+    assert np.array_equal(result.labels, green > 0)
+    network = nn.Sequential(nn.Conv2d(3, 1, 3, padding=1))
+    labels = VideoSegmenter(network, device="cpu").step(frame).labels
+    assert set(np.unique(labels)) == {0, 1}
+
+
+def test_logits_that_are_not_finite_are_refused_when_they_come():
+    network = nn.Sequential(nn.Conv2d(3, 2, 1), nn.Threshold(1e9, float("nan")))
+    with pytest.raises(ValueError, match="logits are not finite"):
+        VideoSegmenter(network, device="cpu").step(panning(1, SIZE)[0])
+
+
+def test_a_network_that_fits_one_size_and_a_network_in_half_precision():
+    class Fixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3, 4, 1)
+            self.places = nn.Parameter(torch.randn(1, 4, 24, 32))
+
+        def forward(self, x):
+            return self.conv(x) + self.places
+
+    for model, dtype in ((Fixed(), torch.float32), (build("small", 3).to(torch.bfloat16), torch.bfloat16)):
+        network = accelerate(model, torch.zeros(1, 3, *SIZE, dtype=dtype))
+        results = list(VideoSegmenter(network, device="cpu").stream(panning(2, SIZE)))
+        assert results[1].labels.shape == SIZE
+
+
+def test_the_callers_model_stays_where_it_is(model):
+    before = {name: value.data_ptr() for name, value in model.state_dict().items()}
+    TorchRuntime(model, device="cpu")
+    assert {name: value.data_ptr() for name, value in model.state_dict().items()} == before
+
+
+def test_an_unknown_device_is_refused(model):
+    with pytest.raises(ValueError, match="no device 'quantum' here"):
+        TorchRuntime(model, device="quantum")
+
+
+def test_weights_that_are_not_finite_are_refused():
+    broken = build("small", 3)
+    with torch.no_grad():
+        broken.head[3].bias[0] = float("nan")
+    with pytest.raises(ValueError, match=r"not finite, first in network\.head\.3\.bias"):
+        TorchRuntime(broken, device="cpu")
+
+
+def test_autocast_gives_labels_too(model):
+    runtime = TorchRuntime(accelerate(model, EXAMPLE, mask_generator=True), device="cpu", precision="bf16")
+    results = list(VideoSegmenter(runtime, scheduler="paper").stream(panning(3, SIZE)))
+    assert {result.labels.shape for result in results} == {SIZE}
