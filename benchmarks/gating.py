@@ -70,7 +70,7 @@ def main() -> None:
                     table.add_row(engine_name, how, "-", str(error).splitlines()[0][:60])
                     continue
                 ways[how] = lambda run=run, more=more: run({**inputs, **more})
-            taken[engine_name] = _memory(engine, graph, pairs, outputs)
+            taken[engine_name] = _memory(engine, graph, pairs, outputs, inputs)
             spent = in_turns(ways, arguments.repeats)
             for how, times in spent.items():
                 table.add_row(engine_name, how, f"{median(times):.1f}", f"{median(times) / median(spent['whole']):.0%}")
@@ -80,13 +80,17 @@ def main() -> None:
         console.print(f"{engine_name}: a pattern takes {pattern:.0f} MB of memory; the graph's file has {file:.0f} MB")
 
 
-def _memory(engine: Any, graph: Path, pairs: list[Pair], outputs: tuple[str, ...]) -> tuple[float, float]:
-    """Megabytes that each of several compiled patterns adds to the process, and those of the graph's file."""
-    whole = engine.compile(graph, [], outputs, None)
+def _memory(
+    engine: Any, graph: Path, pairs: list[Pair], outputs: tuple[str, ...], inputs: dict[str, Any]
+) -> tuple[float, float]:
+    """Megabytes that each of several compiled patterns, once it ran, adds to the process; those of the graph's file."""
+    kept = [engine.compile(graph, [], outputs, None)]
+    kept[0](inputs)
     before = _resident()
-    closed = [pairs[number % len(pairs) :][:1] for number in range(PATTERNS)]
-    kept = [whole, *(engine.compile(graph, each, outputs, None) for each in closed)]
-    grown = (_resident() - before) / (len(kept) - 1)
+    for number in range(PATTERNS):
+        kept.append(engine.compile(graph, pairs[number % len(pairs) :][:1], outputs, None))
+        kept[-1](inputs)
+    grown = (_resident() - before) / PATTERNS
     files = [path for path in graph.parent.iterdir() if path.stem == graph.stem]
     return grown, sum(path.stat().st_size for path in files) / 1e6
 

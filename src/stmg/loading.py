@@ -8,7 +8,7 @@ from typing import Any
 
 from stmg.card import IMAGENET_MEAN, IMAGENET_STD, settings_of
 from stmg.runtimes.engines import ENGINES
-from stmg.runtimes.exported import DESCRIPTION, ExportedRuntime, read_description
+from stmg.runtimes.exported import DESCRIPTION, PATTERNS, ExportedRuntime, read_description
 from stmg.runtimes.plain import PLAIN, PlainGraph
 from stmg.segmenter import VideoSegmenter
 
@@ -23,6 +23,7 @@ def load(
     device: str | None = None,
     precision: str = "fp32",
     threads: int | None = None,
+    patterns: int = PATTERNS,
     mean: Sequence[float] = IMAGENET_MEAN,
     std: Sequence[float] = IMAGENET_STD,
     **settings: Any,
@@ -33,6 +34,7 @@ def load(
     model: the network itself, where a checkpoint is of a network of your own.
     precision: fp32, or bf16 or fp16 by autocast, for PyTorch.
     threads: of an exported network; PyTorch takes its own.
+    patterns: of open blocks that an exported network keeps compiled; each takes memory.
     mean, std: what a graph file was trained with, for RGB values from 0 to 1; ImageNet's if not given.
     settings: those of `VideoSegmenter`, laid over the checkpoint's.
     """
@@ -49,7 +51,7 @@ def load(
             raise ValueError(f"{path} is exported for {kind}; PyTorch runs the checkpoint it was made from")
         if runtime == "onnxruntime" and kind != "onnx":
             raise ValueError(f"{path} is exported for {kind}, which onnxruntime cannot read; openvino reads both")
-        exported = ExportedRuntime(path, _engine(runtime, threads))
+        exported = ExportedRuntime(path, _engine(runtime, threads), patterns)
         return VideoSegmenter(exported, **{**settings_of(exported.card), **settings})
     if runtime not in (None, "torch"):
         kind = "onnx" if runtime == "onnxruntime" else runtime

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,21 @@ def machine_line(facts: dict[str, Any]) -> str:
     return f"{facts['processor']}, {facts['cores']} cores{gpu}, Python {facts['python']}, stmg {facts['stmg']}"
 
 
-def busy() -> str:
-    """A warning if others are using the machine; empty if not."""
-    if not hasattr(os, "getloadavg"):
-        return ""
-    load, cores = os.getloadavg()[0], os.cpu_count() or 1
-    return f"the machine is busy (load {load:.1f} on {cores} cores): times are too long" if load > cores / 2 else ""
+def busy(seconds: float = 0.5) -> str:
+    """A warning if others are using the machine, looked at for a moment; empty if not, or where that is not told."""
+    before = _ticks()
+    time.sleep(seconds)
+    spent = [now - then for now, then in zip(_ticks(), before, strict=True)]
+    share = 1 - spent[3] / sum(spent) if sum(spent) else 0.0  # the fourth counts idling
+    return f"others were using {share:.0%} of the machine: times are too long" if share > 0.1 else ""
+
+
+def _ticks() -> list[int]:
+    try:
+        line = Path("/proc/stat").read_text().splitlines()[0]
+    except OSError:
+        return [0] * 4
+    return [int(count) for count in line.split()[1:9]]
 
 
 def processor() -> str:

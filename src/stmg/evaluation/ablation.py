@@ -11,7 +11,9 @@ import numpy as np
 from stmg.data.dataset import Dataset
 from stmg.data.video_file import VideoFile
 from stmg.evaluation.evaluate import percent
-from stmg.evaluation.stream import StreamFigures, kept_in_memory, stream_figures
+from stmg.evaluation.speed import race
+from stmg.evaluation.stream import Stepper, StreamFigures, frames_of, kept_in_memory, stream_figures
+from stmg.frames import Frame
 from stmg.masking import Masking
 from stmg.scheduler import (
     AlwaysKey,
@@ -28,6 +30,7 @@ SCHEDULES = "Scheduling (table 4)"
 REUSE = "Feature aggregation (table 6)"
 OTHERS = "Trained otherwise (table 7 and ours)"
 OURS = "Beyond the paper"
+TIMED = 50  # frames over which speeds are measured
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,11 @@ def ablate(
             advance(row.name)
 
     try:
-        for row in rows_for(make(), coded):
+        rows = rows_for(make(), coded)
+        for row in rows:
             measured(row, make, repr(row.settings))
+        frames = [frame for _, frame in frames_of(kept.videos(split)[0], size, TIMED)]
+        _timed(tables[REUSE], {row.name: make(**row.settings) for row in rows if row.table == REUSE}, frames)
         for name, maker in {"this one": make, **others}.items() if others else ():
             paper = {"scheduler": PaperScheduler(), "motion": "none"}
             measured(Row(OTHERS, f"{name}, the paper's mode", paper), maker, f"{name} paper")
@@ -119,6 +125,15 @@ def ablate(
     except KeyboardInterrupt:  # the rows that are done are worth having
         told["interrupted"] = True
     return told
+
+
+def _timed(table: list[dict[str, Any]], steppers: dict[str, Stepper], frames: list[Frame]) -> None:
+    """Add speeds to a table, measured in turns."""
+    times = race(steppers, frames, repeats=3)
+    base = times["base network"]
+    for row in table:
+        told = times[row["name"]].told(base)
+        row |= {"fps": told["fps"], "gain": told["gain"]}
 
 
 def count_rows(segmenter: VideoSegmenter, others: int) -> int:
@@ -146,7 +161,6 @@ def _told(name: str, runs: list[StreamFigures]) -> dict[str, Any]:
         "macs": round(float(np.mean([cost.macs for cost in costs if cost]))) if counted else None,
         "params": round(float(np.mean([cost.params for cost in costs if cost]))) if counted else None,
         "key": round(float(np.mean([run.share(Level.KEY) for run in runs])), 2),
-        "fps": round(float(np.mean([run.fps for run in runs])), 2),
         "kept": None if not runs[0].kept else round(float(np.mean([run.kept_share for run in runs])), 2),
     }
 

@@ -183,13 +183,13 @@ def ablation_sheets(told: dict[str, Any]) -> list[Sheet]:
     """What `stmg ablate` found, in the paper's layout."""
     sheets = []
     base = told["base"]
-    note = f"{told['settings']}; {told['runtime']}; ± is the deviation over {told['seeds']} draws; frames a second"
-    note += " are of one pass after the other, and only stmg benchmark times in turns"
+    note = f"{told['settings']}; {told['runtime']}; ± is the deviation over {told['seeds']} draws"
     where = f"{told['data']}, {told['size'][0]}x{told['size'][1]}, {told['frames']} frames"
     for title, rows in told["tables"].items():
         title += f": {told['model']} on {where}" + (INTERRUPTED if told.get("interrupted") else "")
-        heads = ("", "mIoU", "drop", "MACs", "of the base's", "params", "key frames", "blocks kept", "FPS", "gain")
-        sheet = Sheet(title, heads, note=note)
+        heads = ("", "mIoU", "drop", "MACs", "of the base's", "params", "key frames", "blocks kept")
+        timed = any("fps" in row for row in rows)
+        sheet = Sheet(title, (*heads, "FPS", "gain") if timed else heads, note=note)
         for row in rows:
             deviation = f" ± {row['deviation']:.2f}" if row["deviation"] is not None else ""
             sheet.add(
@@ -201,8 +201,7 @@ def ablation_sheets(told: dict[str, Any]) -> list[Sheet]:
                 mega(row["params"]),
                 number(row["key"], 0, " %"),
                 number(row["kept"], 0, " %"),
-                number(row["fps"], 1),
-                f"{row['fps'] / base['fps']:.2f}x",
+                *((number(row["fps"], 1), f"{row['gain']:.2f}x") if timed else ()),
             )
         sheets.append(sheet)
     return sheets
