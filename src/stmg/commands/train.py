@@ -29,7 +29,8 @@ def train_recipe(path: Path, overrides: list[str], out: Path | None, machines: M
         train(recipe, folder, STAGES[recipe.stage], machines, teller)
     except KeyboardInterrupt:
         teller.close()
-        console.print(f"stopped after step {teller.step}, saved; the same command goes on from there")
+        where = f" after step {teller.step}" if teller.step else ""  # which only the processes know where there are many
+        console.print(f"stopped{where}, saved; the same command goes on from there")
         return INTERRUPTED
     finally:
         teller.close()
