@@ -94,6 +94,9 @@ def test_key_frames_that_do_not_depend_on_the_frame_are_foreseen():
     assert foreseen == [2, 3, 4, 5]
     assert SCHEDULERS["always-key"]().foresee(AFTER_FIRST_FRAME)
     assert DriftBudget(longest=2).foresee(Memory(1))
+    assert levels(DriftBudget(0.3), [0.125, 0.25, 0.0]) == "cck"  # 0.25 and once more 0.125 would be too much
+    assert levels(DriftBudget(0.3), [0.125, 0.15, 0.2]) == "ccc"
+    assert levels(DriftBudget(0.3, partial_above=0.2), [0.19, 0.21, 0.1], drifts=[0.19, 0.21, 0.1]) == "ckc"
     assert not PaperScheduler().foresee(Memory(99))
 
 

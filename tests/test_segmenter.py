@@ -11,6 +11,7 @@ import torch
 from stmg.acceleration.accelerate import accelerate
 from stmg.frames import Frame
 from stmg.masking import Masking
+from stmg.motion import DisMotion
 from stmg.networks import build
 from stmg.runtimes.labels import labels_of
 from stmg.runtimes.torch import TorchRuntime
@@ -127,6 +128,22 @@ def test_a_still_video_is_computed_once_until_the_longest_run(plain):
     assert [n for n, result in enumerate(results) if result.level is Level.KEY] == [0, 8]
     assert all(np.array_equal(result.labels, results[0].labels) for result in results)
     assert results[1].distortion == 0
+
+
+def test_a_key_frame_that_is_foreseen_looks_for_no_motion(monkeypatch):
+    looked = []
+    between = DisMotion.between
+    monkeypatch.setattr(DisMotion, "between", lambda *views: looked.append(1) or between(*views))
+    brighter = [frame.astype(int) + 12 * (number % 5) ** 2 for number, frame in enumerate(panning(12, SIZE))]
+    frames = [np.clip(frame, 0, 255).astype(np.uint8) for frame in brighter]
+    runs = {}
+    for fusion in (0.0, 0.5):
+        looked.clear()
+        results = list(VideoSegmenter(colours, scheduler=DriftBudget(0.3), fusion=fusion).stream(frames))
+        runs[fusion] = [result.level for result in results], len(looked)
+    unfused, fused = runs[0.0], runs[0.5]
+    assert unfused[0] == fused[0]
+    assert unfused[1] < fused[1] == len(frames) - 1
 
 
 def test_drift_adds_up_and_a_key_frame_pays_it_off():

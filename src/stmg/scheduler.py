@@ -35,6 +35,10 @@ class Memory(NamedTuple):
     """Frames since the last key frame; 0 right after one."""
     threshold: float = math.inf
     """Distortion above which the paper's policy calls a key frame."""
+    distortion: float = 0.0
+    """Of the last frame; 0 if it was computed."""
+    expected: float = 0.0
+    """Drift at the next frame if it goes on as it went."""
 
 
 AFTER_FIRST_FRAME = Memory()
@@ -152,10 +156,13 @@ class AlwaysKey:
 
 @dataclass(frozen=True)
 class DriftBudget:
-    """Carry while little has gone wrong since the last key frame, refresh when some has, start over when much has."""
+    """Carry while little has gone wrong since the last key frame, refresh when some has, start over when much has.
+
+    A key frame is foreseen where the last step, taken once more, would exceed the budget: it needs no motion, then.
+    """
 
     key_above: float = 0.3
-    """Drift at which the whole network runs."""
+    """Drift above which the whole network runs."""
     partial_above: float = math.inf
     """Distortion since the last computed frame at which a partial frame refreshes; infinite: never."""
     longest: int = 30
@@ -172,7 +179,7 @@ class DriftBudget:
         return self.partial_above < math.inf
 
     def foresee(self, memory: Memory) -> bool:
-        return memory.since_key + 1 >= self.longest
+        return memory.expected > self.key_above or memory.since_key + 1 >= self.longest
 
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
         if evidence.drift > self.key_above or self.foresee(memory):
@@ -180,7 +187,10 @@ class DriftBudget:
         return Level.PARTIAL if evidence.distortion > self.partial_above else Level.CARRY
 
     def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
-        return Memory(_count(level, memory))
+        if level is not Level.CARRY:
+            return Memory(_count(level, memory))
+        step = evidence.distortion - memory.distortion
+        return Memory(_count(level, memory), distortion=evidence.distortion, expected=evidence.drift + step)
 
 
 SCHEDULERS: dict[str, type[Scheduler]] = {

@@ -29,7 +29,7 @@ def train_recipe(path: Path, overrides: list[str], out: Path | None, machines: M
         train(recipe, folder, STAGES[recipe.stage], machines, teller)
     except KeyboardInterrupt:
         teller.close()
-        where = f" after step {teller.step}" if teller.step else ""  # which only the processes know where there are many
+        where = f" after step {teller.step}" if teller.step else ""  # processes of their own keep it to themselves
         console.print(f"stopped{where}, saved; the same command goes on from there")
         return INTERRUPTED
     finally:
