@@ -164,7 +164,7 @@ def _gated(model: Any, pairs: list[Pair], outputs: tuple[str, ...], make: Callab
         moved = new[0].op_type == "If"
         rest = [node for node in kept.graph.node if not (moved and id(node) in inside)]
         read = {skipped, *(name for node in (block if moved else new) for name in node.input)}
-        where = 1 + max(index for index, node in enumerate(rest) if read & set(node.output))
+        where = 1 + max((index for index, node in enumerate(rest) if read & set(node.output)), default=-1)
         rest[where:where] = new
         del kept.graph.node[:]
         kept.graph.node.extend(rest)
