@@ -24,17 +24,6 @@ EXAMPLE = torch.zeros(1, 3, *SIZE)
 
 
 @pytest.fixture(scope="module")
-def model():
-    torch.manual_seed(0)
-    return build("small", 5).eval()
-
-
-@pytest.fixture(scope="module")
-def plain(model):
-    return TorchRuntime(accelerate(model, EXAMPLE), device="cpu", optimise=False)
-
-
-@pytest.fixture(scope="module")
 def trained_like(model):
     """A runtime with a mask generator, which decides something although it was never trained."""
     torch.manual_seed(1)

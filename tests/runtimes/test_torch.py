@@ -13,17 +13,6 @@ SIZE = (96, 128)
 EXAMPLE = torch.zeros(1, 3, *SIZE)
 
 
-@pytest.fixture(scope="module")
-def model():
-    torch.manual_seed(0)
-    return build("small", 5).eval()
-
-
-@pytest.fixture(scope="module")
-def plain(model):
-    return TorchRuntime(accelerate(model, EXAMPLE), device="cpu", optimise=False)
-
-
 def test_folding_changes_no_label_that_is_not_a_tie(model, plain):
     folded = TorchRuntime(accelerate(model, EXAMPLE), device="cpu")
     frame = panning(1, SIZE)[0]

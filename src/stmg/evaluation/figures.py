@@ -17,7 +17,7 @@ except ImportError:
     raise ImportError('pictures need matplotlib: pip install "stmg[evaluate]"') from None
 
 BASE, OURS, RIVAL, PAPER = "#8a8f98", "#c8443a", "#3a6ea5", "#b08a2e"
-RIVALS = [RIVAL, "#4f9d69", "#7b5ea7", "#2f2f2f", "#c77d2e"]
+RIVALS = [RIVAL, "#4f9d69", "#7b5ea7", "#2f2f2f", "#c77d2e", "#d98cb3", "#6bb5c9", "#8a6d3b"]
 # What the paper reports for Cityscapes: mIoU, FPS on its GPU.
 PAPER_POINTS = {
     "DDRNet-39": (80.3, 22.1),
@@ -90,7 +90,7 @@ def pareto(points: dict[str, tuple[float, float]]) -> bytes:
     One way at several strides or budgets is one line. Other runtimes ("base, openvino") have no rivals of their own
     here: an arrow leads from their base to their stmg.
     """
-    figure = Figure(figsize=(12, 5), layout="constrained")
+    figure = Figure(figsize=(12, 6), layout="constrained")
     measured, reported = figure.subplots(1, 2, width_ratios=(1.6, 1))
     elsewhere = ("base, ", "stmg, ", "the paper's mode, ")
     own = {name: point for name, point in points.items() if not name.startswith(elsewhere)}
@@ -110,9 +110,9 @@ def pareto(points: dict[str, tuple[float, float]]) -> bytes:
         start, end = points[f"base, {runtime}"], points[name]
         arrow = {"arrowstyle": "->", "color": OURS, "linestyle": "--"}
         measured.annotate("", end[::-1], start[::-1], arrowprops=arrow)
-        measured.annotate(runtime, end[::-1], textcoords="offset points", xytext=(-30, 8 + 12 * number), fontsize=8)
+        measured.annotate(runtime, end[::-1], textcoords="offset points", xytext=(8, 10 + 11 * number), fontsize=8)
     measured.set(xlabel="FPS, measured here", ylabel="mIoU (%)", title="measured")
-    measured.legend(frameon=False, fontsize=9, loc="upper left", bbox_to_anchor=(1, 1))
+    measured.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=2)
     for name, (miou, fps) in PAPER_POINTS.items():
         reported.scatter(fps, miou, color=PAPER, s=24, zorder=3)
         reported.annotate(name, (fps, miou), textcoords="offset points", xytext=(-40, 6), fontsize=8)
