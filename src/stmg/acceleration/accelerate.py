@@ -26,6 +26,11 @@ class Computed(NamedTuple):
     """(N, num_classes, h, w)."""
 
 
+def dtype_of(network: nn.Module) -> torch.dtype:
+    """Of a network's weights; single precision if it has none."""
+    return next((p.dtype for p in network.parameters() if p.is_floating_point()), torch.float32)
+
+
 class AcceleratedNetwork(nn.Module):
     """A network for video: whole on key frames, in part on others. Called plainly, it is what it was made from."""
 
@@ -59,7 +64,7 @@ class AcceleratedNetwork(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         """Of the weights, and so of the images."""
-        return next((p.dtype for p in self.network.parameters() if p.is_floating_point()), torch.float32)
+        return dtype_of(self.network)
 
     @property
     def partial_network(self) -> nn.Module:

@@ -18,6 +18,7 @@ from stmg.commands.results import leave, unsigned
 from stmg.commands.segmenters import segmenter_for
 from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import DataError, Dataset
+from stmg.evaluation.ablation import PAPERS_MODE
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.evaluation.evaluate import percent
 from stmg.evaluation.memory import peak_memory
@@ -28,7 +29,7 @@ from stmg.frames import Frame
 from stmg.loading import is_graph
 from stmg.machine import busy
 from stmg.networks import NETWORKS
-from stmg.scheduler import AlwaysKey, DriftBudget, PaperScheduler
+from stmg.scheduler import AlwaysKey, DriftBudget
 from stmg.segmenter import VideoSegmenter
 from stmg.state import FrameResult, Labels
 from stmg.video import open_video
@@ -184,7 +185,7 @@ def _modes(segmenter: VideoSegmenter, make: Callable[..., Stepper], judged: bool
     modes: dict[str, dict[str, Any]] = {base: {"scheduler": AlwaysKey()}}
     modes[f"{OURS}, {engine}" if engine else OURS] = {}
     if segmenter.runtime.has_mask_generator:
-        modes[f"{PAPERS}, {engine}" if engine else PAPERS] = {"scheduler": PaperScheduler(), "motion": "none"}
+        modes[f"{PAPERS}, {engine}" if engine else PAPERS] = PAPERS_MODE
     return {
         name: Entry(segmenter.another(**settings), base, judged, partial(make, **settings))
         for name, settings in modes.items()

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from stmg.card import IMAGENET_MEAN, IMAGENET_STD
 from stmg.loading import is_graph, load
 from stmg.segmenter import VideoSegmenter
 
@@ -36,14 +37,13 @@ def segmenter_for(
         if device not in (None, "cpu") or precision != "fp32" or compile:
             options = "--device, --precision and --compile"
             raise ValueError(f"{model} runs on the CPU in single precision: {options} are for PyTorch")
-        if normalise is None:
-            return load(model, runtime=runtime, threads=threads, **settings)
-        if Path(model).is_dir():
+        if normalise is not None and Path(model).is_dir():
             raise ValueError(f"{model} says itself how it is normalised; --normalise is for graphs that do not")
-        mean, std = normalise
+        mean, std = normalise or (IMAGENET_MEAN, IMAGENET_STD)
         return load(model, runtime=runtime, threads=threads, mean=mean, std=std, **settings)
     from stmg.commands.models import torch_segmenter
 
+    use_threads(threads)
     segmenter = torch_segmenter(model, weights, size, device, precision, normalise, untrained, **settings)
     if compile:
         compiling: Any = segmenter.runtime

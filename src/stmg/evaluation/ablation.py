@@ -30,6 +30,7 @@ SCHEDULES = "Scheduling (table 4)"
 REUSE = "Feature aggregation (table 6)"
 OTHERS = "Trained otherwise (table 7 and ours)"
 OURS = "Beyond the paper"
+PAPERS_MODE: dict[str, Any] = {"scheduler": PaperScheduler(), "motion": "none"}
 FUSION = 0.5  # where key frames are fused
 TIMED = 50  # frames over which speeds are measured
 
@@ -49,7 +50,7 @@ def rows_for(segmenter: VideoSegmenter, coded: bool = False) -> list[Row]:
 
     `coded` says that the video has motion vectors. The paper's tables are in the paper's mode: nothing is moved.
     """
-    paper = {"scheduler": PaperScheduler(), "motion": "none"}
+    paper = PAPERS_MODE
     whole = Row(REUSE, "base network", {"scheduler": AlwaysKey()})
     fused = Row(OURS, "  with key frames fused", {"fusion": FUSION})
     ours = [
@@ -121,8 +122,7 @@ def ablate(
         frames = [frame for _, frame in frames_of(kept.videos(split)[0], size, TIMED)]
         _timed(tables[REUSE], {row.name: make(**row.settings) for row in rows if row.table == REUSE}, frames)
         for name, maker in {"this one": make, **others}.items() if others else ():
-            paper = {"scheduler": PaperScheduler(), "motion": "none"}
-            measured(Row(OTHERS, f"{name}, the paper's mode", paper), maker, f"{name} paper")
+            measured(Row(OTHERS, f"{name}, the paper's mode", PAPERS_MODE), maker, f"{name} paper")
             measured(Row(OTHERS, f"{name}, as it says", {}), maker, f"{name} own")
     except KeyboardInterrupt:  # the rows that are done are worth having
         told["interrupted"] = True

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from stmg.acceleration.accelerate import AcceleratedNetwork, Computed, accelerate
+from stmg.acceleration.accelerate import AcceleratedNetwork, Computed, accelerate, dtype_of
 from stmg.acceleration.aggregation import aggregate
 from stmg.acceleration.cost import synchronise
 from stmg.acceleration.folding import fold_batch_norm
@@ -50,8 +50,8 @@ class TorchRuntime:
             raise ValueError(f"no precision is called {precision!r}; there are {', '.join(PRECISIONS)}")
         self.device = as_device(device)
         if not isinstance(network, AcceleratedNetwork):
-            kind = next((p.dtype for p in network.parameters() if p.is_floating_point()), torch.float32)
-            network = accelerate(network, torch.zeros(1, 3, 128, 128, dtype=kind).to(_device_of(network)), timed=False)
+            example = torch.zeros(1, 3, 128, 128, dtype=dtype_of(network))
+            network = accelerate(network, example.to(_device_of(network)), timed=False)
         _check_finite(network)
         self.network = copy.deepcopy(network).to(self.device).eval().requires_grad_(False)
         if self.network.num_classes > MOST_CLASSES:
