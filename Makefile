@@ -9,7 +9,7 @@ demo: $(VENV)/.installed
 	$(BIN)/stmg demo --out out/demo
 
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --cov
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
@@ -31,4 +31,4 @@ $(VENV)/.installed-dev: pyproject.toml
 	touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) out build dist
+	rm -rf $(VENV) out build dist .coverage*

@@ -1,4 +1,4 @@
-"""What carrying costs in accuracy, apart from any network, on a video of which every frame is labelled.
+"""What carrying costs in accuracy, apart from any network, on a video of which every frame is labeled.
 
 The true labels, coarsened to 1/8 as a network would give them, stand for the network on one frame in N; the others are
 carried. Losses are relative to the same labels on every frame.
@@ -22,9 +22,10 @@ from rich.table import Table
 
 from stmg.data.camvid import open_camvid
 from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.frames import Frame
-from stmg.motion import DisMotion, composed, move, view_of
-from stmg.runtimes.labels import labels_of
+from stmg.runtimes.labels import argmax_labels
+from stmg.streaming.flow import compose, warp
+from stmg.streaming.motion import DisMotion, make_view
+from stmg.video.frames import Frame
 
 PERIODS = (2, 3, 5, 10)
 
@@ -38,31 +39,31 @@ def main() -> None:
     data = open_camvid(arguments.camvid)
     (video,) = data.videos("val")
     views, truths = [], []
-    for place in track(video.labelled, "reading"):
-        truths.append(video.truth(place, size))
-        views.append(view_of(Frame(video.image(place, size))))
-    scores = [_coarse(truth, data.num_classes) for truth in truths]
-    labels = [labels_of(score.transpose(2, 0, 1), (height, width)) for score in scores]
-    fields = [None, *[DisMotion().between(a, b).field for a, b in pairwise(views)]]
+    for index in track(video.labeled, "reading"):
+        truths.append(video.truth(index, size))
+        views.append(make_view(Frame(video.image(index, size))))
+    logits = [_coarse(truth, data.num_classes) for truth in truths]
+    labels = [argmax_labels(each.transpose(2, 0, 1), (height, width)) for each in logits]
+    flows = [None, *[DisMotion().estimate(a, b).flow for a, b in pairwise(views)]]
 
     def stepwise(start: int, number: int) -> Any:
-        """Logits moved from each frame to the next."""
-        moved = scores[start]
+        """Logits warped from each frame to the next."""
+        warped = logits[start]
         for step in range(start + 1, number + 1):
-            moved = move(moved, fields[step])
-        return labels_of(moved.transpose(2, 0, 1), (height, width))
+            warped = warp(warped, flows[step])
+        return argmax_labels(warped.transpose(2, 0, 1), (height, width))
 
     def along_path(start: int, number: int) -> Any:
-        """Labels moved once, along the composed path: what stmg does."""
+        """Labels warped once, along the composed flow: what stmg does."""
         path = None
         for step in range(start + 1, number + 1):
-            path = composed(path, fields[step])
-        return move(labels[start], path, nearest=True)
+            path = compose(path, flows[step])
+        return warp(labels[start], path, nearest=True)
 
     ways: dict[str, Callable[[int, int], Any]] = {
         "last labels copied": lambda start, number: labels[start],
-        "logits moved step by step": stepwise,
-        "labels moved along one path (stmg)": along_path,
+        "logits warped step by step": stepwise,
+        "labels warped along one flow (stmg)": along_path,
     }
     base = _accuracy(labels, truths, data.num_classes)
     columns = [f"N = {period}" for period in PERIODS]

@@ -1,4 +1,4 @@
-"""CamVid's labelled drive as a coded video with its labels, to see what the codec's own motion is worth.
+"""CamVid's labeled drive as a coded video with its labels, to see what the codec's own motion is worth.
 
 python benchmarks/coded.py CAMVID OUT [--b-frames 0]
 stmg ablate MODEL OUT
@@ -32,12 +32,12 @@ def main() -> None:
         stream = container.add_stream("libx264", rate=round(video.rate or 15))
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
         stream.options = {"bf": str(arguments.b_frames)}
-        for place in track(range(len(video)), "coding"):
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(video.image(place), format="rgb24")))
-            cv2.imwrite(str(labels / f"{place:06d}.png"), video.truth(place))
+        for index in track(range(len(video)), "coding"):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(video.image(index), format="rgb24")))
+            cv2.imwrite(str(labels / f"{index:06d}.png"), video.truth(index))
         container.mux(stream.encode())
-    described = {"classes": list(data.class_names), "val": [{"frames": "drive.mp4", "labels": "labels"}]}
-    (arguments.out / "dataset.yaml").write_text(json.dumps(described, indent=1))  # which is YAML, too
+    description = {"classes": list(data.class_names), "val": [{"frames": "drive.mp4", "labels": "labels"}]}
+    (arguments.out / "dataset.yaml").write_text(json.dumps(description, indent=1))  # which is YAML, too
 
 
 if __name__ == "__main__":

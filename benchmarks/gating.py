@@ -1,7 +1,7 @@
 """Ways to skip blocks outside PyTorch: a gate as a tensor, an If for each block, a graph for each pattern.
 
 The same network on the same frame with the same blocks closed, in turns; milliseconds and what each saves of the whole.
-Then what a pattern that is kept takes in memory.
+Then what a compiled pattern takes in memory.
 
     python benchmarks/gating.py [--network ddrnet23-slim] [--size 360x480] [--repeats 30]
 """
@@ -23,12 +23,15 @@ from onnx import TensorProto, helper
 from rich.console import Console
 from rich.table import Table
 
-from stmg.acceleration.accelerate import accelerate
-from stmg.card import Card
-from stmg.export import export
+from stmg.checkpoints.card import Card
+from stmg.checkpoints.export import export_network
+from stmg.gating.accelerate import accelerate
 from stmg.networks import build
-from stmg.runtimes.engines import ENGINES, OnnxRuntime, Pair
-from stmg.runtimes.exported import PATTERNS, read_description
+from stmg.runtimes.engine import Pair
+from stmg.runtimes.engines import ENGINES
+from stmg.runtimes.manifest import read_manifest
+from stmg.runtimes.onnxruntime import leave_out_blocks
+from stmg.runtimes.patterns import PATTERNS
 from turns import in_turns
 
 
@@ -40,16 +43,16 @@ def main() -> None:
     arguments = parser.parse_args()
     height, width = map(int, arguments.size.split("x"))
     torch.manual_seed(0)
-    network = accelerate(build(arguments.network, 19), torch.zeros(1, 3, height, width), timed=False)
+    network = accelerate(build(arguments.network, 19), torch.zeros(1, 3, height, width))
     table = Table("", "", "ms", "of the whole", title=f"{arguments.network}, {arguments.size}, every block closed")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        export(network, Card(arguments.network, 19, (height, width)), (height, width), "onnx", folder)
-        described = read_description(folder)
-        graph = folder / described["graphs"]["partial"]["file"]
-        pairs = [Pair(*pair) for pair in described["pairs"]]
+        export_network(network, Card(arguments.network, 19, (height, width)), (height, width), "onnx", folder)
+        manifest = read_manifest(folder)
+        partial, pairs = manifest.graphs["partial"], list(manifest.pairs)
+        graph = folder / partial.file
         taps = {name for pair in pairs for name in (pair.skipped, pair.given)}
-        outputs = tuple(name for name in described["graphs"]["partial"]["outputs"] if name not in taps)
+        outputs = tuple(name for name in partial.outputs if name not in taps)
         for how, change in (("tensor", _with_tensors), ("if", _with_ifs)):
             onnx.save(change(onnx.load(str(graph)), pairs, outputs), str(folder / f"{how}.onnx"))
         inputs = _inputs(onnx.load(str(graph)))
@@ -84,12 +87,12 @@ def _memory(
     engine: Any, graph: Path, pairs: list[Pair], outputs: tuple[str, ...], inputs: dict[str, Any]
 ) -> tuple[float, float]:
     """Megabytes that each of several compiled patterns, once it ran, adds to the process; those of the graph's file."""
-    kept = [engine.compile(graph, [], outputs, None)]
-    kept[0](inputs)
+    runs = [engine.compile(graph, [], outputs, None)]
+    runs[0](inputs)
     before = _resident()
     for number in range(PATTERNS):
-        kept.append(engine.compile(graph, pairs[number % len(pairs) :][:1], outputs, None))
-        kept[-1](inputs)
+        runs.append(engine.compile(graph, pairs[number % len(pairs) :][:1], outputs, None))
+        runs[-1](inputs)
     grown = (_resident() - before) / PATTERNS
     files = [path for path in graph.parent.iterdir() if path.stem == graph.stem]
     return grown, sum(path.stat().st_size for path in files) / 1e6
@@ -101,13 +104,13 @@ def _resident() -> float:
 
 
 def _inputs(model: Any) -> dict[str, Any]:
-    draw = np.random.default_rng(0)
-    found = {}
+    random = np.random.default_rng(0)
+    inputs = {}
     for value in model.graph.input:
         shape = [side.dim_value for side in value.type.tensor_type.shape.dim]
         bytes_ = value.type.tensor_type.elem_type == TensorProto.UINT8
-        found[value.name] = draw.integers(0, 255, shape, np.uint8) if bytes_ else draw.random(shape, np.float32)
-    return found
+        inputs[value.name] = random.integers(0, 255, shape, np.uint8) if bytes_ else random.random(shape, np.float32)
+    return inputs
 
 
 def _with_tensors(model: Any, pairs: list[Pair], outputs: tuple[str, ...]) -> Any:
@@ -134,80 +137,77 @@ def _if(gate: str, given: str, skipped: str, result: str, nodes: list[Any], side
 
 
 def _gated(model: Any, pairs: list[Pair], outputs: tuple[str, ...], make: Callable[..., list[Any]]) -> Any:
-    bare = OnnxRuntime()._without
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "graph.onnx"
-        onnx.save(model, str(path))
-        kept = bare(path, [], (*outputs, *(name for pair in pairs for name in pair[1:])))
-    made = {name: node for node in kept.graph.node for name in node.output}
-    known = onnx.shape_inference.infer_shapes(kept).graph
+    graph = model.graph
+    leave_out_blocks(graph, [], (*outputs, *(name for pair in pairs for name in (pair.skipped, pair.given))))
+    producers = {name: node for node in graph.node for name in node.output}
+    known = onnx.shape_inference.infer_shapes(model).graph
     shapes = {
         value.name: [side.dim_value for side in value.type.tensor_type.shape.dim]
         for value in (*known.value_info, *known.output)
     }
 
     def origin(name: str) -> str:
-        while name in made and made[name].op_type == "Identity":
-            name = made[name].input[0]
+        while name in producers and producers[name].op_type == "Identity":
+            name = producers[name].input[0]
         return name
 
     for number, pair in enumerate(pairs):
         skipped, given, result = origin(pair.skipped), origin(pair.given), f"gated{number}"
-        inside = _between(kept.graph.node, skipped, given)
-        users = [node for node in kept.graph.node if given in node.input and node.op_type != "Identity"]
-        block = [node for node in kept.graph.node if id(node) in inside]
+        inside = _between(graph.node, skipped, given)
+        users = [node for node in graph.node if given in node.input and node.op_type != "Identity"]
+        block = [node for node in graph.node if id(node) in inside]
         new = make(f"gate{number}", given, skipped, result, block, shapes[given])
         for node in users:
-            for place, name in enumerate(node.input):
+            for index, name in enumerate(node.input):
                 if name == given:
-                    node.input[place] = result
-        moved = new[0].op_type == "If"
-        rest = [node for node in kept.graph.node if not (moved and id(node) in inside)]
-        read = {skipped, *(name for node in (block if moved else new) for name in node.input)}
+                    node.input[index] = result
+        is_if = new[0].op_type == "If"
+        rest = [node for node in graph.node if not (is_if and id(node) in inside)]
+        read = {skipped, *(name for node in (block if is_if else new) for name in node.input)}
         where = 1 + max((index for index, node in enumerate(rest) if read & set(node.output)), default=-1)
         rest[where:where] = new
-        del kept.graph.node[:]
-        kept.graph.node.extend(rest)
-        made = {name: node for node in kept.graph.node for name in node.output}
-        kept.graph.input.append(helper.make_tensor_value_info(f"gate{number}", TensorProto.BOOL, []))
-    wanted = [output for output in kept.graph.output if output.name in outputs]
-    del kept.graph.output[:]
-    kept.graph.output.extend(wanted)
-    nodes = _needed(list(kept.graph.node), outputs)
-    del kept.graph.node[:]
-    kept.graph.node.extend(nodes)
-    return kept
+        del graph.node[:]
+        graph.node.extend(rest)
+        producers = {name: node for node in graph.node for name in node.output}
+        graph.input.append(helper.make_tensor_value_info(f"gate{number}", TensorProto.BOOL, []))
+    wanted = [output for output in graph.output if output.name in outputs]
+    del graph.output[:]
+    graph.output.extend(wanted)
+    nodes = _needed(list(graph.node), outputs)
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model
 
 
 def _needed(nodes: list[Any], outputs: tuple[str, ...]) -> list[Any]:
     """Those nodes that the outputs need, in their order."""
-    wanted, found = set(outputs), []
+    wanted, needed = set(outputs), []
     for node in reversed(nodes):
         if wanted & set(node.output):
-            found.append(node)
+            needed.append(node)
             wanted |= set(node.input)
             branches = [attribute.g for attribute in node.attribute if attribute.HasField("g")]
             wanted |= {name for branch in branches for inner in branch.node for name in inner.input}
-    return found[::-1]
+    return needed[::-1]
 
 
 def _between(nodes: Any, start: str, end: str) -> set[int]:
     """Nodes that `end` needs beyond `start`."""
-    made = {name: node for node in nodes for name in node.output}
-    found: set[int] = set()
+    producers = {name: node for node in nodes for name in node.output}
+    inside: set[int] = set()
     needed = [end]
     while needed:
         name = needed.pop()
-        if name != start and name in made and id(made[name]) not in found:
-            found.add(id(made[name]))
-            needed += made[name].input
+        if name != start and name in producers and id(producers[name]) not in inside:
+            inside.add(id(producers[name]))
+            needed += producers[name].input
     after: set[str] = {start}
     for node in nodes:  # in order: what does not depend on the start stays outside
-        if id(node) in found and after & set(node.input):
+        if id(node) in inside and after & set(node.input):
             after |= set(node.output)
-        elif id(node) in found:
-            found.discard(id(node))
-    return found
+        elif id(node) in inside:
+            inside.discard(id(node))
+    return inside
 
 
 if __name__ == "__main__":

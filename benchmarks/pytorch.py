@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-from stmg.acceleration.folding import fold_batch_norm
-from stmg.machine import processor
+from stmg.gating.folding import fold_batch_norm
 from stmg.networks import build
+from stmg.runtimes.machine import processor
 from turns import in_turns
 
 

@@ -18,13 +18,13 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from stmg.acceleration.accelerate import accelerate
-from stmg.data.scenes import Scene
-from stmg.machine import processor
+from stmg.data.synthetic.scene import Scene
+from stmg.gating.accelerate import accelerate
 from stmg.networks import build
+from stmg.runtimes.machine import processor
 from stmg.runtimes.torch import TorchRuntime
-from stmg.scheduler import FixedPeriod, Level
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.schedulers import FixedPeriod, Level
 
 SIZE = (360, 480)
 

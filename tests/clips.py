@@ -1,4 +1,4 @@
-"""Small videos of a texture that moves."""
+"""Small videos of a texture that moves to the right."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import av
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 STEP = 4  # pixels the picture moves to the right from frame to frame
@@ -18,11 +19,18 @@ def picture(index: int, height: int = 96, width: int = 128) -> NDArray[np.uint8]
     return np.ascontiguousarray(TEXTURE[:height, left : left + width])
 
 
-def clip(path: Path, num_frames: int = 30, size: tuple[int, int] = (96, 128), **options: str) -> Path:
+def clip(
+    path: Path, num_frames: int = 30, size: tuple[int, int] = (96, 128), rotation: int = 0, **options: str
+) -> Path:
+    """A video of those pictures, marked, as phones do, to be shown rotated counterclockwise by so many degrees."""
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=25)
         stream.height, stream.width = size
         stream.pix_fmt = "yuv420p"
+        if rotation:
+            if not hasattr(stream, "set_display_rotation"):
+                pytest.skip("this PyAV cannot write rotated videos")
+            stream.set_display_rotation(rotation)
         stream.options = {"crf": "10", "g": "12", "bf": "0", **options}
         for index in range(num_frames):
             frame = av.VideoFrame.from_ndarray(picture(index, *size), format="rgb24")

@@ -1,12 +1,16 @@
 import pytest
 import torch
 
-from stmg.acceleration.accelerate import accelerate
+from stmg.checkpoints.card import Card
+from stmg.checkpoints.export import export_network
+from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.runtimes.torch import TorchRuntime
 
 # The tests' tensors are tiny, and threads that wait for each other on a busy machine take far longer than the work.
 torch.set_num_threads(1)
+
+EXPORT_SIZE = (64, 96)
 
 
 @pytest.fixture(scope="module")
@@ -19,4 +23,53 @@ def model():
 @pytest.fixture(scope="module")
 def plain(model):
     """It as it is, gated and nothing else."""
-    return TorchRuntime(accelerate(model, torch.zeros(1, 3, 96, 128)), device="cpu", optimise=False)
+    return TorchRuntime(accelerate(model, torch.zeros(1, 3, 96, 128)), device="cpu", optimize=False)
+
+
+@pytest.fixture(scope="module")
+def trained_like(model):
+    """A runtime with a mask generator, which decides something although it was never trained."""
+    torch.manual_seed(1)
+    network = accelerate(model, torch.zeros(1, 3, 96, 128), mask_generator=True)
+    return TorchRuntime(network, device="cpu", optimize=False)
+
+
+@pytest.fixture(scope="session")
+def network():
+    """A small network for exports, with a mask generator and weights of its own for partial frames."""
+    torch.manual_seed(0)
+    example = torch.zeros(1, 3, *EXPORT_SIZE)
+    network = accelerate(build("small", 5), example, mask_generator=True, two_weight_sets=True)
+    with torch.no_grad():
+        for parameter in network.partial_network.parameters():
+            parameter.mul_(1.05)  # the second weights shall not be the first
+    return network
+
+
+@pytest.fixture(scope="session")
+def export_to(network, tmp_path_factory):
+    """The folder of that network exported to a format, once for all tests."""
+    folders = {}
+
+    def export(to):
+        if to not in folders:
+            folders[to] = tmp_path_factory.mktemp(to)
+            card = Card("small", 5, EXPORT_SIZE, class_names=tuple("abcde"))
+            export_network(network, card, EXPORT_SIZE, to, folders[to])
+        return folders[to]
+
+    return export
+
+
+@pytest.fixture(params=["onnx", "openvino"])
+def folder(request, export_to):
+    """An exported folder of each format."""
+    return export_to(request.param)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    """The folder of caches, empty for every test; that of whoever runs the tests is left alone."""
+    folder = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
+    return folder

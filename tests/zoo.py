@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from stmg.acceleration.accelerate import accelerate
 from stmg.data.dataset import Dataset
-from stmg.data.streets import RenderedVideo, open_streets
+from stmg.data.synthetic.dataset import RenderedVideo, open_streets
+from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.torch import TorchRuntime
-from stmg.state import Masks
+from stmg.streaming.masks import Masks
 
 
 class ResBlock(nn.Module):
@@ -143,13 +143,13 @@ class Plain(nn.Module):
         return F.conv2d(x, self.weight, stride=4, padding=1)
 
 
-def colours(image: np.ndarray) -> np.ndarray:
-    """A black box: three classes, the strongest colour."""
+def colors(image: np.ndarray) -> np.ndarray:
+    """A black box: three classes, the strongest color."""
     return image.astype(np.float32).transpose(2, 0, 1)
 
 
 def texture(height: int, width: int, seed: int = 0) -> np.ndarray:
-    """A smooth random picture, RGB."""
+    """A smooth random image, RGB."""
     noise = np.random.default_rng(seed).integers(0, 256, (height // 8 + 2, width // 8 + 2, 3)).astype(np.uint8)
     return cv2.resize(noise, (width, height), interpolation=cv2.INTER_CUBIC)
 
@@ -162,7 +162,7 @@ def panning(num_frames: int, size: tuple[int, int] = (96, 128), step: int = 2, s
 
 
 def streets(num_frames: int, size: tuple[int, int]) -> Dataset:
-    """Two rendered streets, every frame labelled, in the split `val`."""
+    """Two rendered streets, every frame labeled, in the split `val`."""
     data = open_streets("street:0-0")
     videos = tuple(RenderedVideo(seed, num_frames, size, every_label=True) for seed in (1, 2))
     return Dataset("streets", data.class_names, data.palette, {"val": videos})
@@ -171,14 +171,14 @@ def streets(num_frames: int, size: tuple[int, int]) -> Dataset:
 def masked_runtime(size: tuple[int, int]) -> TorchRuntime:
     """The small network for streets with a mask generator, none of it trained."""
     torch.manual_seed(0)
-    network = accelerate(build("small", 11), torch.zeros(1, 3, *size), mask_generator=True, timed=False)
+    network = accelerate(build("small", 11), torch.zeros(1, 3, *size), mask_generator=True)
     return TorchRuntime(network, device="cpu")
 
 
 def one_by_one(runtime: ExportedRuntime, image: np.ndarray, patterns: list[tuple[bool, ...]]) -> list[np.ndarray]:
-    """Scores of a partial frame with each pattern of open blocks, waited for."""
-    runtime.waits = True
+    """Logits of a partial frame with each pattern of open blocks, waited for."""
     frame = runtime.prepare(image)
     previous = runtime.full(frame).features
     changed = np.ones((2, 2), np.float32)
-    return [runtime.partial(frame, Masks(keep, changed), previous, None, 1.0).scores for keep in patterns]
+    with runtime.exact_patterns():
+        return [runtime.partial(frame, Masks(keep, changed), previous, None, 1.0).logits for keep in patterns]

@@ -6,14 +6,16 @@ python tools/ship.py runs/lite0-camvid/last lite0-camvid --command "stmg train .
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
-from stmg.checkpoint import load_network, save
-from stmg.motion import ESTIMATORS
+from stmg.checkpoints.store import load_network, save
+from stmg.errors import DataError
+from stmg.evaluation.results import EvaluationResult
+from stmg.evaluation.storage import read_result
+from stmg.streaming.motion import MOTION_ESTIMATORS
 
 WEIGHTS = Path(__file__).parents[1] / "src" / "stmg" / "weights"
 
@@ -25,28 +27,35 @@ def main() -> None:
     parser.add_argument("--command", required=True, help="how it was trained")
     parser.add_argument("--limits", required=True, help="what it should not be used for")
     parser.add_argument("--scheduler", help="name and settings, such as {name: drift, key_above: 0.2}")
-    parser.add_argument("--motion", choices=list(ESTIMATORS), help="how the state is moved")
-    parser.add_argument("--evaluation", type=Path, help="evaluation.json of stmg evaluate, whose figures to tell")
+    parser.add_argument("--motion", choices=list(MOTION_ESTIMATORS), help="how the state is warped")
+    parser.add_argument("--evaluation", type=Path, help="evaluation.json of stmg evaluate, whose figures to note")
     arguments = parser.parse_args()
     network, card = load_network(arguments.checkpoint)
     notes = {**card.notes, "command": arguments.command, "limits": arguments.limits}
     if arguments.evaluation:
-        told = json.loads(arguments.evaluation.read_text())
-        notes["figures"] = {
-            "data": told["data"],
-            "base miou": told["base"]["miou"],
-            "stream miou": told["ours"]["miou"],
-            "stream macs": round(100 * told["ours"]["macs"] / told["base"]["macs"], 1),
-            "stream": told["settings"],
-            "base iou": told["base"]["iou"],
-        }
+        notes["figures"] = _figures(arguments.evaluation)
     if arguments.scheduler:
         card = replace(card, scheduler=yaml.safe_load(arguments.scheduler))
     if arguments.motion:
         card = replace(card, motion=arguments.motion)
-    save(WEIGHTS / arguments.name, network, replace(card, notes=notes), half=True)
+    save(network, WEIGHTS / arguments.name, replace(card, notes=notes), half=True)
     size = sum(path.stat().st_size for path in WEIGHTS.rglob("*.safetensors"))
     print(f"{WEIGHTS / arguments.name}; all shipped weights together {size / 1e6:.1f} MB")
+
+
+def _figures(path: Path) -> dict[str, object]:
+    """What the card says of an evaluation."""
+    result = read_result(path)
+    if not isinstance(result, EvaluationResult) or result.base.cost is None or result.stream.cost is None:
+        raise DataError(f"{path} is no evaluation of a PyTorch network")
+    return {
+        "data": f"{result.data} {result.split}",
+        "base miou": result.base.miou,
+        "stream miou": result.stream.miou,
+        "stream macs": round(100 * result.stream.cost.macs / result.base.cost.macs, 1),
+        "stream": result.settings,
+        "base iou": {each.name: each.iou for each in result.base.classes},
+    }
 
 
 if __name__ == "__main__":

@@ -5,69 +5,137 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from stmg.errors import (
+    DataError,
+    FrameError,
+    MissingPackageError,
+    ModelError,
+    SettingsError,
+    StmgError,
+    TrainingError,
+    VideoError,
+)
+
 if TYPE_CHECKING:
-    from stmg.acceleration.accelerate import AcceleratedNetwork, accelerate
-    from stmg.card import Card
-    from stmg.checkpoint import save
-    from stmg.frames import Frame
-    from stmg.loading import load
-    from stmg.masking import Masking
+    from stmg.checkpoints.card import Card
+    from stmg.checkpoints.export import export
+    from stmg.checkpoints.resolve import ModelSpec, load, resolve
+    from stmg.checkpoints.store import save
+    from stmg.evaluation.evaluate import evaluate
+    from stmg.gating.accelerate import AcceleratedNetwork, accelerate
+    from stmg.outputs.sink import Sink
+    from stmg.runtimes.normalization import Normalization
     from stmg.runtimes.torch import TorchRuntime
-    from stmg.scheduler import AlwaysKey, DriftBudget, FixedPeriod, Level, PaperScheduler, PerFramePruning
     from stmg.segmenter import VideoSegmenter
-    from stmg.state import FrameResult, FrameState
-    from stmg.video import VideoError, open_video
+    from stmg.streaming.masks import Masking, Masks
+    from stmg.streaming.motion import Motion, MotionEstimator
+    from stmg.streaming.runtime import Output, Runtime
+    from stmg.streaming.schedulers import (
+        AlwaysKey,
+        DriftBudget,
+        FixedPeriod,
+        Level,
+        PaperScheduler,
+        PerFramePruning,
+        Scheduler,
+    )
+    from stmg.streaming.settings import StreamSettings
+    from stmg.streaming.state import FrameResult, FrameState
+    from stmg.training.trainer import train
+    from stmg.video.frames import Frame
+    from stmg.video.sources import open_video
 
 __version__ = "0.1.0"
-
-# Names are imported when they are used: what runs without PyTorch must not need it installed.
-_HOMES = {
-    "stmg.acceleration.accelerate": ("AcceleratedNetwork", "accelerate"),
-    "stmg.card": ("Card",),
-    "stmg.checkpoint": ("save",),
-    "stmg.frames": ("Frame",),
-    "stmg.loading": ("load",),
-    "stmg.masking": ("Masking",),
-    "stmg.runtimes.torch": ("TorchRuntime",),
-    "stmg.scheduler": ("AlwaysKey", "DriftBudget", "FixedPeriod", "Level", "PaperScheduler", "PerFramePruning"),
-    "stmg.segmenter": ("VideoSegmenter",),
-    "stmg.state": ("FrameResult", "FrameState"),
-    "stmg.video": ("VideoError", "open_video"),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AcceleratedNetwork",
     "AlwaysKey",
     "Card",
+    "DataError",
     "DriftBudget",
     "FixedPeriod",
     "Frame",
+    "FrameError",
     "FrameResult",
     "FrameState",
     "Level",
     "Masking",
+    "Masks",
+    "MissingPackageError",
+    "ModelError",
+    "ModelSpec",
+    "Motion",
+    "MotionEstimator",
+    "Normalization",
+    "Output",
     "PaperScheduler",
     "PerFramePruning",
+    "Runtime",
+    "Scheduler",
+    "SettingsError",
+    "Sink",
+    "StmgError",
+    "StreamSettings",
     "TorchRuntime",
+    "TrainingError",
     "VideoError",
     "VideoSegmenter",
     "accelerate",
+    "evaluate",
+    "export",
     "load",
     "open_video",
+    "resolve",
     "save",
+    "train",
 ]
+
+# Names are imported when they are used: what runs without PyTorch must not need it installed, and `import stmg` is
+# instant. A new name goes here, above and in `__all__`; a test holds the three together.
+_MODULES = {
+    "stmg.checkpoints.card": ("Card",),
+    "stmg.checkpoints.export": ("export",),
+    "stmg.checkpoints.resolve": ("ModelSpec", "load", "resolve"),
+    "stmg.checkpoints.store": ("save",),
+    "stmg.evaluation.evaluate": ("evaluate",),
+    "stmg.gating.accelerate": ("AcceleratedNetwork", "accelerate"),
+    "stmg.outputs.sink": ("Sink",),
+    "stmg.runtimes.normalization": ("Normalization",),
+    "stmg.runtimes.torch": ("TorchRuntime",),
+    "stmg.segmenter": ("VideoSegmenter",),
+    "stmg.streaming.masks": ("Masking", "Masks"),
+    "stmg.streaming.motion": ("Motion", "MotionEstimator"),
+    "stmg.streaming.runtime": ("Output", "Runtime"),
+    "stmg.streaming.schedulers": (
+        "AlwaysKey",
+        "DriftBudget",
+        "FixedPeriod",
+        "Level",
+        "PaperScheduler",
+        "PerFramePruning",
+        "Scheduler",
+    ),
+    "stmg.streaming.settings": ("StreamSettings",),
+    "stmg.streaming.state": ("FrameResult", "FrameState"),
+    "stmg.training.trainer": ("train",),
+    "stmg.video.frames": ("Frame",),
+    "stmg.video.sources": ("open_video",),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_EXTRAS = {"evaluate": "evaluate", "export": "export", "train": "train"}  # torch for everything else
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'stmg' has no attribute {name!r}")
     try:
-        return getattr(import_module(_HOME_OF[name]), name)
+        return getattr(import_module(_MODULE_OF[name]), name)
     except ModuleNotFoundError as error:
-        if error.name == "torch":
-            raise ImportError(f'stmg.{name} needs PyTorch: pip install "stmg[torch]"') from None
-        raise
+        if error.name is None or error.name.startswith("stmg"):
+            raise
+        package = "PyTorch" if error.name == "torch" else error.name
+        extra = _EXTRAS.get(name, "torch")
+        raise MissingPackageError(f'stmg.{name} needs {package}: pip install "stmg[{extra}]"') from None
 
 
 def __dir__() -> list[str]:

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from stmg.config import Augment
-from stmg.data.augment import draw_look, noisy, plain_look
+from stmg.data.augment import add_noise, plain_look, sample_look
+from stmg.data.options import Augment
 
 STORED = (60, 80)
 STILL = Augment(crop=STORED, scale=(1, 1), flip=False, brightness=0, contrast=0, gamma=0, saturation=0, tint=0)
@@ -14,10 +14,10 @@ def picture(seed=0):
 
 def look(seed=0, **settings):
     augment = Augment(**{**STILL.__dict__, **settings})
-    return draw_look(augment, STORED, 1.0, np.random.default_rng(seed))
+    return sample_look(augment, STORED, 1.0, np.random.default_rng(seed))
 
 
-def test_nothing_drawn_changes_nothing():
+def test_no_augmentation_changes_nothing():
     image, labels = picture(), picture()[..., 0]
     assert np.array_equal(look().image(image), image)
     assert np.array_equal(look().labels(labels), labels)
@@ -46,19 +46,19 @@ def test_a_flip_is_a_mirror():
     assert 4 < len(seeds) < 16
 
 
-def test_colours_change():
+def test_colors_change():
     one = look(3, brightness=0.2, contrast=0.3, gamma=0.3, saturation=0.4, tint=0.1)
     assert not np.array_equal(one.image(picture(1)), picture(1))
 
 
-def test_grey_stays_grey_whatever_the_saturation():
-    grey = np.full((*STORED, 3), 90, np.uint8)
-    assert np.ptp(look(1, saturation=0.5).image(grey).astype(int)) <= 1
+def test_gray_stays_gray_whatever_the_saturation():
+    gray = np.full((*STORED, 3), 90, np.uint8)
+    assert np.ptp(look(1, saturation=0.5).image(gray).astype(int)) <= 1
 
 
-def test_noise_has_the_asked_deviation_and_differs_between_frames():
-    grey, draw = np.full((*STORED, 3), 128, np.uint8), np.random.default_rng(0)
-    first, second = noisy(grey, 5, draw), noisy(grey, 5, draw)
+def test_noise_has_its_std_and_differs_between_frames():
+    gray, rng = np.full((*STORED, 3), 128, np.uint8), np.random.default_rng(0)
+    first, second = add_noise(gray, 5, rng), add_noise(gray, 5, rng)
     assert first.astype(float).std() == pytest.approx(5, rel=0.15)
     assert not np.array_equal(first, second)
-    assert noisy(grey, 0, draw) is grey
+    assert add_noise(gray, 0, rng) is gray

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from stmg.data.camvid import ORIGINAL_COLOURS, open_camvid
-from stmg.data.dataset import DataError
+from stmg.data.camvid import ORIGINAL_COLORS, open_camvid
+from stmg.errors import DataError
 
 SIZE = (12, 16)
 
@@ -36,27 +36,27 @@ def test_segnets_layout(segnet):
         "train": [("0001TP_6690", 2, 1.0), ("0006R0_930", 1, None)],
         "val": [("0016E5_7959", 2, 15.0)],
     }
-    video, place = next(data.labelled("val"))
-    truth = video.truth(place)
+    video, index = next(data.labeled("val"))
+    truth = video.truth(index)
     assert np.array_equal(truth == 255, np.arange(truth.size).reshape(SIZE) % 12 == 11)
     assert set(np.unique(truth)) == {*range(11), 255}
-    assert video.image(place, (6, 8)).shape == (6, 8, 3)
-    assert video.truth(place, (6, 8)).shape == (6, 8)
+    assert video.image(index, (6, 8)).shape == (6, 8, 3)
+    assert video.truth(index, (6, 8)).shape == (6, 8)
 
 
-def test_the_original_layout_with_its_colours(tmp_path):
+def test_the_original_layout_with_its_colors(tmp_path):
     names = ("0016E5_07959", "0016E5_07960", "Seq05VD_f00000", "0001TP_008550", "0001TP_006690")
     labels = np.zeros((*SIZE, 3), np.uint8)  # black is void
-    labels[:4] = ORIGINAL_COLOURS["Car"][2]
-    labels[4:8] = ORIGINAL_COLOURS["Sky"][0]
+    labels[:4] = ORIGINAL_COLORS["Car"][2]
+    labels[4:8] = ORIGINAL_COLORS["Sky"][0]
     for name in names:
         write(tmp_path / "701_StillsRaw_full" / f"{name}.png", picture())
         write(tmp_path / "LabeledApproved_full" / f"{name}_L.png", labels)
     data = open_camvid(tmp_path)
     counted = {split: sum(len(video.frames) for video in videos) for split, videos in data.splits.items()}
     assert counted == {"train": 2, "val": 1, "test": 2}
-    video, place = next(data.labelled("val"))
-    truth = video.truth(place)
+    video, index = next(data.labeled("val"))
+    truth = video.truth(index)
     assert [truth[0, 0], truth[5, 0], truth[9, 0]] == [8, 0, 255]
 
 
@@ -70,19 +70,19 @@ def test_a_drive_is_cut_where_frame_numbers_jump(tmp_path):
 def test_missing_labels_wrong_sizes_and_wrong_classes_name_the_file(segnet):
     labels = segnet / "valannot" / "0016E5_07959.png"
     data = open_camvid(segnet)
-    video, place = next(data.labelled("val"))
+    video, index = next(data.labeled("val"))
     write(labels, np.full(SIZE, 12, np.uint8))
     with pytest.raises(DataError, match=r"0016E5_07959.png holds class 12; there are 11 classes, 0 to 10"):
-        video.truth(place)
+        video.truth(index)
     write(labels, np.zeros((6, 8), np.uint8))
     with pytest.raises(DataError, match=r"0016E5_07959.png is 6x8, its image 0016E5_07959.png 12x16"):
-        video.truth(place)
+        video.truth(index)
     write(labels, picture())
     with pytest.raises(DataError, match="3 channels"):
-        video.truth(place)
+        video.truth(index)
     labels.write_bytes(b"no picture")
     with pytest.raises(DataError, match="cannot be read as labels"):
-        video.truth(place)
+        video.truth(index)
     labels.unlink()
     with pytest.raises(DataError, match=r"has no labels: .*0016E5_07959.png does not exist"):
         open_camvid(segnet)

@@ -4,7 +4,7 @@ from PIL import Image
 
 from stmg.data.catalogue import open_dataset
 from stmg.data.cityscapes import CLASSES, open_cityscapes
-from stmg.data.dataset import DataError
+from stmg.errors import DataError
 
 SIZE = (16, 32)
 
@@ -30,11 +30,11 @@ def tree(tmp_path):
     return tmp_path
 
 
-def test_snippets_with_the_twentieth_frame_labelled(tree):
+def test_snippets_with_the_twentieth_frame_labeled(tree):
     data = open_dataset(tree)
     assert (data.name, data.num_classes, len(data.palette)) == ("Cityscapes", 19, 19)
     (video,) = data.videos("train")
-    assert (len(video), list(video.labelled), video.rate) == (30, [19], 17.0)
+    assert (len(video), list(video.labeled), video.rate) == (30, [19], 17.0)
     assert video.image(7)[0, 0, 0] == 7
     assert video.truth(18) is None
     assert set(np.unique(video.truth(19))) == {0, 255}  # road, and what has no class
@@ -51,7 +51,7 @@ def test_snippets_that_follow_each_other_end_ten_frames_after_their_label(tmp_pa
         write(tmp_path / f"leftImg8bit_sequence/val/bochum/{name}_leftImg8bit.png", np.zeros((*SIZE, 3), np.uint8))
         if frame in (19, 49):
             write(tmp_path / f"gtFine/val/bochum/{name}_gtFine_labelIds.png", np.zeros(SIZE, np.uint8))
-    assert [(len(v), list(v.labelled)) for v in open_cityscapes(tmp_path).videos("val")] == [(30, [19]), (30, [19])]
+    assert [(len(v), list(v.labeled)) for v in open_cityscapes(tmp_path).videos("val")] == [(30, [19]), (30, [19])]
 
 
 def test_stills_are_no_video(tree):
@@ -64,7 +64,7 @@ def test_stills_are_no_video(tree):
 
 def test_the_classes_are_the_usual_ones():
     assert [name for name, _, _ in CLASSES][:3] == ["road", "sidewalk", "building"]
-    assert len({value for _, value, _ in CLASSES}) == len({colour for _, _, colour in CLASSES}) == 19
+    assert len({value for _, value, _ in CLASSES}) == len({color for _, _, color in CLASSES}) == 19
 
 
 def test_wrong_names_and_missing_folders_are_said(tree, tmp_path):

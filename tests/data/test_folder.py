@@ -4,8 +4,8 @@ import pytest
 from PIL import Image
 
 from stmg.data.catalogue import open_dataset
-from stmg.data.dataset import DataError
 from stmg.data.folder import open_folder
+from stmg.errors import DataError
 
 SIZE = (48, 64)
 
@@ -35,7 +35,7 @@ def own(tmp_path):
     write(tmp_path / "film_labels/000004.png", np.full(SIZE, 9, np.uint8))
     film(tmp_path / "film.mp4")
     (tmp_path / "dataset.yaml").write_text(
-        "classes: [road, {name: car, colour: [1, 2, 3]}]\n"
+        "classes: [road, {name: car, color: [1, 2, 3]}]\n"
         "ignore: 9\n"
         "train: [{frames: images, labels: labels}]\n"
         "val: [{frames: film.mp4, labels: film_labels}]\n"
@@ -48,13 +48,19 @@ def test_images_and_videos_with_labels_on_some_frames(own):
     assert (data.name, data.class_names) == (own.name, ("road", "car"))
     assert tuple(data.palette[1]) == (1, 2, 3)
     (images,) = data.videos("train")
-    assert (len(images), list(images.labelled), images.rate) == (3, [1], None)  # 1, 2, 10 in order
+    assert (len(images), list(images.labeled), images.rate) == (3, [1], None)  # 1, 2, 10 in order
     assert images.truth(1)[0, 0] == 1
     (video,) = data.videos("val")
-    assert (len(video), list(video.labelled), video.rate) == (8, [4], 10)
+    assert (len(video), list(video.labeled), video.rate) == (8, [4], 10)
     assert abs(int(video.image(4).mean()) - 100) < 8
     assert video.image(4, (24, 32)).shape == (24, 32, 3)
     assert (video.truth(4) == 255).all()
+
+
+def test_colors_may_be_spelled_as_in_earlier_versions(own):
+    text = (own / "dataset.yaml").read_text()
+    (own / "dataset.yaml").write_text(text.replace("color:", "colour:"))
+    assert tuple(open_folder(own).palette[1]) == (1, 2, 3)
 
 
 def test_videos_without_labels(own):
@@ -72,10 +78,11 @@ def test_videos_without_labels(own):
         ("classes: [road]\ntrain: [images]", "names 1 classes"),
         ("classes: [road, car]", "names no videos"),
         ("classes: [road, car]\ntrain: [pictures]", "neither a folder of images nor a video"),
-        ("classes: [road, car]\ntrain: [{frames: images, labels: nowhere}]", "no folder of label files"),
+        ("classes: [road, car]\ntrain: [{frames: images, labels: nowhere}]", "is not a folder of label files"),
         ("classes: [road, car]\ntrain: [{frames: images, labels: film_labels}]", "no image in .* has a label file"),
         ("classes: [road, car]\ntrain: [{frames: film.mp4, labels: images}]", "no frame number"),
-        ("classes: [road, car]\ntrain: [{frame: images}]", "no setting train.frame|frames"),
+        ("classes: [road, car]\ntrain: [{frame: images}]", "no setting train.frame; there are frames, labels, rate"),
+        ("classes: [road, car]\ntrain: [{rate: 3}]", "train.frames is missing"),
         ("classes: [road, car]\ntrain: [images]\nignore: 300", "0 to 255; got 300"),
         ("classes: [road, car", "cannot be read"),
     ],
@@ -97,17 +104,17 @@ def test_nothing_there(tmp_path):
         open_dataset(tmp_path / "none")
     with pytest.raises(DataError, match=r"neither CamVid, .*; a dataset.yaml there says"):
         open_dataset(tmp_path)
-    with pytest.raises(DataError, match="no data is named"):
+    with pytest.raises(DataError, match="no data is given"):
         open_dataset("")
 
 
 def test_labels_beyond_the_end_of_their_video(own):
     write(own / "film_labels/000500.png", np.zeros(SIZE, np.uint8))
     with pytest.raises(DataError, match=r"000500.png is for frame 500; .*film.mp4 has 8 frames"):
-        len(open_folder(own).videos("val")[0].labelled)
+        len(open_folder(own).videos("val")[0].labeled)
 
 
 def test_every_frame_of_a_video_is_the_one_that_was_shown(own):
     (video,) = open_dataset(own).videos("val")
-    for place in (7, 0, 3, 2, 6):
-        assert abs(int(video.image(place).mean()) - (20 * place + 20)) < 8
+    for index in (7, 0, 3, 2, 6):
+        assert abs(int(video.image(index).mean()) - (20 * index + 20)) < 8

@@ -1,28 +1,28 @@
 import numpy as np
 
-from stmg.config import Motion
 from stmg.data.augment import plain_look
+from stmg.data.options import Motion
 from stmg.data.stills import clip_from_still
 
 SIZE = (96, 128)
 ROAD, CAR = 3, 8
-STANDING = Motion(zoom=0, pan=0, roll=0, tilt=0, objects=0.05, most_objects=1, gap=1)
+STANDING = Motion(zoom=0, pan=0, roll=0, tilt=0, object_speed=0.05, max_objects=1, max_gap=1)
 
 
 def still(seed=0):
-    draw = np.random.default_rng(seed)
-    texture = draw.integers(60, 120, (SIZE[0] // 2, SIZE[1] // 2, 3))
+    rng = np.random.default_rng(seed)
+    texture = rng.integers(60, 120, (SIZE[0] // 2, SIZE[1] // 2, 3))
     image = np.kron(texture, np.ones((2, 2, 1))).astype(np.uint8)
     labels = np.full(SIZE, ROAD, np.uint8)
-    image[50:70, 50:80] = np.kron(draw.integers(150, 255, (10, 15, 3)), np.ones((2, 2, 1))).astype(np.uint8)
+    image[50:70, 50:80] = np.kron(rng.integers(150, 255, (10, 15, 3)), np.ones((2, 2, 1))).astype(np.uint8)
     labels[50:70, 50:80] = CAR
     return image, labels
 
 
 def clip(motion, seed, length=3, movable=(CAR,)):
     image, labels = still()
-    draw = np.random.default_rng(seed)
-    return clip_from_still(image, labels, length, motion, movable, plain_look(SIZE, SIZE), draw)
+    rng = np.random.default_rng(seed)
+    return clip_from_still(image, labels, length, motion, movable, plain_look(SIZE, SIZE), rng)
 
 
 def moving_clips(motion, **settings):
@@ -31,7 +31,7 @@ def moving_clips(motion, **settings):
 
 def test_one_frame_is_the_still_itself():
     image, labels = still()
-    for frames, truths in moving_clips(Motion(gap=2)):
+    for frames, truths in moving_clips(Motion(max_gap=2)):
         same = [np.array_equal(truth, labels) for truth in truths]
         assert any(same)
         near = frames[same.index(True)].astype(int) - image
@@ -61,8 +61,8 @@ def test_labels_move_with_the_picture():
     image, look = np.repeat(stripes[..., None] * 200, 3, 2), plain_look(SIZE, SIZE)
     changed = 0
     for seed in range(12):
-        draw = np.random.default_rng(seed)
-        frames, truths = clip_from_still(image, stripes, 2, Motion(pan=0.08, gap=1), (), look, draw)
+        rng = np.random.default_rng(seed)
+        frames, truths = clip_from_still(image, stripes, 2, Motion(pan=0.08, max_gap=1), (), look, rng)
         for frame, truth in zip(frames, truths, strict=True):
             known = truth != 255
             assert ((frame[..., 0] > 100) == (truth == 1))[known].mean() > 0.97  # but for resampled edges
@@ -70,15 +70,15 @@ def test_labels_move_with_the_picture():
     assert changed >= 6
 
 
-def test_the_same_draw_is_the_same_clip():
+def test_the_same_seed_is_the_same_clip():
     for first, second in zip(clip(Motion(), 5), clip(Motion(), 5), strict=True):
         assert np.array_equal(first, second)
 
 
 def test_stills_without_objects_or_labels_work():
     image, _ = still()
-    look, draw = plain_look(SIZE, SIZE), np.random.default_rng(0)
+    look, rng = plain_look(SIZE, SIZE), np.random.default_rng(0)
     blank = np.full(SIZE, 255, np.uint8)
-    frames, truths = clip_from_still(image, blank, 2, Motion(), (CAR,), look, draw)
+    frames, truths = clip_from_still(image, blank, 2, Motion(), (CAR,), look, rng)
     assert frames.shape == (2, *SIZE, 3)
     assert (truths == 255).all()

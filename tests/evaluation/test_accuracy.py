@@ -3,18 +3,18 @@ import pytest
 import torch
 from torchmetrics.classification import MulticlassJaccardIndex
 
-from stmg.evaluation.accuracy import BoundaryIou, ConfusionMatrix, Consistency, Followed
+from stmg.evaluation.accuracy import BoundaryIou, ConfusionMatrix, Consistency, Correspondence
 from zoo import panning, texture
 
 SIZE = (40, 60)
 
 
-def draw(seed, classes=4):
+def random_labels(seed, classes=4):
     return np.random.default_rng(seed).integers(0, classes, SIZE).astype(np.uint8)
 
 
 def test_iou_is_that_of_torchmetrics_and_ignores_what_has_no_class():
-    labels, truth = draw(0), draw(1)
+    labels, truth = random_labels(0), random_labels(1)
     truth[:5] = 255
     counts = ConfusionMatrix(4)
     for part in (slice(0, 20), slice(20, 40)):
@@ -35,7 +35,7 @@ def test_the_mean_is_over_classes_that_occur():
 
 
 def test_a_network_of_other_classes_is_refused():
-    with pytest.raises(ValueError, match="tells class 4, the data has 4"):
+    with pytest.raises(ValueError, match="predicts class 4, the data has 4"):
         ConfusionMatrix(4).add(np.full((2, 2), 4, np.uint8), np.zeros((2, 2), np.uint8))
     with pytest.raises(ValueError, match="labels are"):
         ConfusionMatrix(4).add(np.zeros((2, 2), np.uint8), np.zeros((2, 3), np.uint8))
@@ -61,23 +61,23 @@ def test_boundaries_count_what_areas_hide():
 
 def test_labels_that_follow_the_picture_are_consistent_and_those_that_flicker_are_not():
     first, second = panning(2, (96, 128))[:2]
-    followed = Followed(first, second)
-    assert followed.sure.mean() > 0.7
+    correspondence = Correspondence(first, second)
+    assert correspondence.certain.mean() > 0.7
     # Labels are a function of the picture, so they move with it.
     steady, flickering = Consistency(2), Consistency(2)
     for number, image in enumerate((first, second)):
         labels = (image[:, :, 0] > 128).astype(np.uint8)
-        steady.add(labels, followed if number else None)
-        flickering.add(labels if number else 1 - labels, followed if number else None)
+        steady.add(labels, correspondence if number else None)
+        flickering.add(labels if number else 1 - labels, correspondence if number else None)
     assert steady.mean_iou() > 0.8
     assert flickering.mean_iou() < 0.2
 
 
 def test_a_still_picture_is_wholly_consistent_with_itself():
     image = texture(96, 128)
-    labels = draw(3)
+    labels = random_labels(3)
     labels = np.repeat(np.repeat(labels[:12, :16], 8, 0), 8, 1)
     consistency = Consistency(4)
     consistency.add(labels, None)
-    consistency.add(labels, Followed(image, image))
+    consistency.add(labels, Correspondence(image, image))
     assert consistency.mean_iou() == pytest.approx(1)

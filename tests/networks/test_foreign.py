@@ -96,6 +96,6 @@ def test_prefixes_go_only_where_the_network_has_none_of_its_own(tmp_path):
 
 def test_a_checkpoint_of_ours_is_read_as_any_other(tmp_path):
     first, second = narrow(), narrow()
-    stmg.save(tmp_path, stmg.accelerate(first, torch.zeros(1, 3, 64, 64), timed=False))
+    stmg.save(stmg.accelerate(first, torch.zeros(1, 3, 64, 64)), tmp_path)
     load_foreign(second, read_state_dict(tmp_path / "model.safetensors"))
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))

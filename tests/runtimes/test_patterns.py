@@ -11,44 +11,117 @@ import numpy as np
 import pytest
 
 import stmg
-from stmg.runtimes import exported
-from stmg.runtimes.exported import DESCRIPTION, ExportedRuntime, cache_folder
-from stmg.state import Masks
+from stmg.errors import ModelError, SettingsError
+from stmg.runtimes import patterns as patterns_module
+from stmg.runtimes.exported import ExportedRuntime
+from stmg.runtimes.manifest import MANIFEST
+from stmg.runtimes.patterns import PatternCache, disk_cache
+from stmg.streaming.masks import Masks
 from zoo import one_by_one, panning
 
 SIZE = (64, 96)
 FRAME = panning(1, SIZE)[0]
 
-pytestmark = pytest.mark.slow
+ALL, NONE = (True,) * 3, (False,) * 3
 
 
+def patterns_of(capacity=3, fail=()):
+    """A cache whose compiled graphs are their own patterns, what was compiled, and what was discarded."""
+    compiled, discarded = [], []
+
+    def compile(keep):
+        compiled.append(keep)
+        if keep in fail:
+            raise RuntimeError("no such operation")
+        return keep
+
+    return PatternCache(3, capacity, compile, discarded.append), compiled, discarded
+
+
+def test_the_whole_graph_is_compiled_at_once_and_never_discarded():
+    cache, compiled, discarded = patterns_of(capacity=2)
+    assert compiled == [ALL]
+    for number in range(3):
+        cache.get_exact(tuple(index == number for index in range(3)))
+    assert discarded == [(True, False, False), (False, True, False)]
+    assert cache.get(ALL) == (ALL, ALL)
+
+
+def test_the_least_recently_used_pattern_is_discarded():
+    cache, _, discarded = patterns_of(capacity=3)
+    one, two, three = (True, False, False), (False, True, False), (False, False, True)
+    for keep in (one, two, one, three):
+        assert cache.get_exact(keep) == keep
+    assert discarded == [two]
+
+
+def test_the_cheapest_wider_pattern_stands_in():
+    cache, compiled, _ = patterns_of(capacity=9)
+    cache.get_exact((True, True, False))
+    assert cache.get((True, False, False)) == ((True, True, False),) * 2
+    assert cache.get((False, False, True)) == (ALL, ALL)
+    assert compiled == [ALL, (True, True, False)]  # what came once is not compiled
+
+
+def test_a_pattern_that_cannot_be_compiled_is_an_error_where_it_must_be_exact():
+    cache, compiled, _ = patterns_of(fail=[NONE])
+    with (
+        pytest.warns(UserWarning, match="a wider one stands in: no such operation"),
+        pytest.raises(ModelError, match="a pattern of blocks cannot be compiled: no such operation"),
+    ):
+        cache.get_exact(NONE)
+    assert cache.get(NONE) == (ALL, ALL)
+    with pytest.raises(ModelError, match="cannot be compiled"):
+        cache.get_exact(NONE)
+    assert compiled == [ALL, NONE]  # it is not tried again
+
+
+def test_an_exact_pattern_is_never_another_one_when_threads_crowd_the_cache():
+    cache, _, _ = patterns_of(capacity=2)
+    wrong = []
+
+    def ask(keep):
+        wrong.extend(keep for _ in range(50) if cache.get_exact(keep) != keep)
+
+    threads = [threading.Thread(target=ask, args=(tuple(index == n for index in range(3)),)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+@pytest.mark.slow
 def test_a_new_pattern_never_makes_a_frame_wait(folder, monkeypatch):
     runtime = stmg.load(folder, threads=1).runtime
     runtime.expect_partial()
     closed = (False,) * runtime.num_blocks
-    release, compile_ = threading.Event(), runtime.pattern_graph
-    monkeypatch.setattr(runtime, "pattern_graph", lambda keep: release.wait(10) and compile_(keep))
+    release, compile_ = threading.Event(), runtime.compile_pattern
+    monkeypatch.setattr(runtime, "compile_pattern", lambda keep: release.wait(10) and compile_(keep))
     frame = runtime.prepare(panning(1, SIZE)[0])
     whole = runtime.full(frame)
     masks = Masks(closed, np.ones((2, 2), np.float32))
     standing_in = runtime.partial(frame, masks, whole.features, None, 1.0)
     assert standing_in.keep == (True,) * runtime.num_blocks  # and it says so
     release.set()
-    runtime.waits = True
-    at_last = runtime.partial(frame, masks, whole.features, None, 1.0)
-    assert at_last.keep == closed
     opened = Masks((True,) * runtime.num_blocks, masks.changed)
-    assert np.array_equal(standing_in.scores, runtime.partial(frame, opened, whole.features, None, 1.0).scores)
-    assert not np.allclose(at_last.scores, standing_in.scores)
+    with runtime.exact_patterns():
+        with runtime.exact_patterns():
+            pass
+        at_last = runtime.partial(frame, masks, whole.features, None, 1.0)
+        assert at_last.keep == closed
+        assert np.array_equal(standing_in.logits, runtime.partial(frame, opened, whole.features, None, 1.0).logits)
+    assert not np.allclose(at_last.logits, standing_in.logits)
 
 
+@pytest.mark.slow
 def test_the_least_recently_used_pattern_goes_on_disk_too(folder, cache):
     engine = stmg.load(folder, threads=1).runtime.engine
     runtime = ExportedRuntime(folder, engine, patterns=3)
     patterns = [tuple(k == n for k in range(runtime.num_blocks)) for n in range(4)]
     first = one_by_one(runtime, FRAME, patterns)
-    kept = {path.stem for path in cache.rglob("*") if path.is_file()}
-    assert kept == {"1" * runtime.num_blocks, "00100", "00010"}  # what stands in for all others always stays
+    files = {path.stem for path in cache.rglob("*") if path.is_file()}
+    assert files == {"1" * runtime.num_blocks, "00100", "00010"}  # what stands in for all others always stays
     again = one_by_one(ExportedRuntime(folder, engine, patterns=3), FRAME, patterns[2:])  # from the disk
     assert all(np.allclose(one, two, atol=1e-4) for one, two in zip(first[2:], again, strict=True))
     for path in cache.rglob("*"):
@@ -58,11 +131,11 @@ def test_the_least_recently_used_pattern_goes_on_disk_too(folder, cache):
     assert all(np.allclose(one, two, atol=1e-4) for one, two in zip(first[2:], mended, strict=True))
 
 
+@pytest.mark.slow
 def test_what_was_used_last_stays_and_the_cheapest_wider_pattern_stands_in(folder):
     runtime = ExportedRuntime(folder, stmg.load(folder, threads=1).runtime.engine, patterns=3)
     first, second, third = [tuple(k in opened for k in range(runtime.num_blocks)) for opened in ({0}, {0, 1}, {2})]
     one_by_one(runtime, FRAME, [first, second, first, third])  # second was used longest ago
-    runtime.waits = False
     frame = runtime.prepare(panning(1, SIZE)[0])
     previous, changed = runtime.full(frame).features, np.ones((2, 2), np.float32)
 
@@ -74,6 +147,7 @@ def test_what_was_used_last_stays_and_the_cheapest_wider_pattern_stands_in(folde
     assert used(second) == (True,) * runtime.num_blocks
 
 
+@pytest.mark.slow
 def test_a_pattern_is_compiled_once_it_has_come_twice(folder):
     runtime = stmg.load(folder, threads=1).runtime
     closed = (False,) * runtime.num_blocks
@@ -96,6 +170,7 @@ def threads_named(name):
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files cannot be counted here")
+@pytest.mark.slow
 def test_compiling_leaves_no_file_open(folder):
     runtime = ExportedRuntime(folder, stmg.load(folder, threads=1).runtime.engine, patterns=2)
     patterns = [tuple(k == n for k in range(runtime.num_blocks)) for n in range(4)]
@@ -105,6 +180,7 @@ def test_compiling_leaves_no_file_open(folder):
     assert len(os.listdir("/proc/self/fd")) <= before
 
 
+@pytest.mark.slow
 def test_a_full_disk_keeps_nothing_and_stops_nothing(folder, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -116,15 +192,17 @@ def test_a_full_disk_keeps_nothing_and_stops_nothing(folder, monkeypatch):
     assert not np.allclose(*one_by_one(runtime, FRAME, [closed, opened]))
 
 
+@pytest.mark.slow
 def test_another_export_does_not_meet_what_was_compiled_from_the_one_before(folder, cache, tmp_path):
     copied = Path(shutil.copytree(folder, tmp_path / "copied"))
     one_by_one(stmg.load(folder, threads=1).runtime, FRAME, [])
-    described = json.loads((copied / DESCRIPTION).read_text())
-    (copied / DESCRIPTION).write_text(json.dumps({**described, "id": "another"}))
+    content = json.loads((copied / MANIFEST).read_text())
+    (copied / MANIFEST).write_text(json.dumps({**content, "id": "another"}))
     engine = stmg.load(folder, threads=1).runtime.engine
-    assert cache_folder(copied, engine, 8) != cache_folder(folder, engine, 8)
+    assert disk_cache(copied, engine, 8) != disk_cache(folder, engine, 8)
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_kept_patterns_are_compiled_each_time(folder, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
@@ -132,24 +210,17 @@ def test_where_nothing_can_be_kept_patterns_are_compiled_each_time(folder, tmp_p
     assert len(one_by_one(runtime, FRAME, [(False,) * runtime.num_blocks])) == 1
 
 
-def test_a_pattern_that_cannot_be_compiled_is_stood_in_for(folder, monkeypatch):
-    runtime = stmg.load(folder, threads=1).runtime
-    runtime.expect_partial()
-    monkeypatch.setattr(runtime, "pattern_graph", lambda keep: 1 / 0)
-    closed = (False,) * runtime.num_blocks
-    with pytest.warns(UserWarning, match="a wider one stands in: division by zero"):
-        assert np.array_equal(*one_by_one(runtime, FRAME, [closed, (True,) * runtime.num_blocks]))
-
-
+@pytest.mark.slow
 def test_a_folder_that_was_exported_again_is_not_mixed_with_what_is_loaded(folder, tmp_path):
     copied = Path(shutil.copytree(folder, tmp_path / "copied"))
     runtime = stmg.load(copied, threads=1).runtime
     runtime.expect_partial()
     os.utime(next(copied.glob("partial.*")), (1, 1))
-    with pytest.warns(UserWarning, match="exported again"):
+    with pytest.warns(UserWarning, match="exported again"), pytest.raises(ModelError, match="exported again"):
         one_by_one(runtime, FRAME, [(False,) * runtime.num_blocks])
 
 
+@pytest.mark.slow
 def test_the_disk_holds_what_was_used_last(folder, cache, monkeypatch):
     engine = stmg.load(folder, threads=1).runtime.engine
     for name, age in (("old", 1000), ("new", 10)):
@@ -157,22 +228,24 @@ def test_the_disk_holds_what_was_used_last(folder, cache, monkeypatch):
         other.mkdir(parents=True)
         (other / "111.blob").write_bytes(bytes(100))
         os.utime(other, (time.time() - age,) * 2)
-    cache_folder(folder, engine, 8)
+    disk_cache(folder, engine, 8)
     assert (cache / "stmg" / "old").is_dir()
-    monkeypatch.setattr(exported, "CACHE", 150)
-    cache_folder(folder, engine, 8)
+    monkeypatch.setattr(patterns_module, "MAX_BYTES", 150)
+    disk_cache(folder, engine, 8)
     assert [path.name for path in (cache / "stmg").iterdir()] == ["new"]
 
 
+@pytest.mark.slow
 def test_too_few_patterns_are_refused(folder):
-    with pytest.raises(ValueError, match="at least 2 patterns"):
+    with pytest.raises(SettingsError, match="patterns is at least 2"):
         ExportedRuntime(folder, stmg.load(folder, threads=1).runtime.engine, patterns=1)
 
 
+@pytest.mark.slow
 def test_a_process_may_end_while_a_pattern_is_compiled(folder):
     code = f"""
 import numpy as np, stmg
-from stmg.state import Masks
+from stmg.streaming.masks import Masks
 runtime = stmg.load({str(folder)!r}, threads=1).runtime
 frame = runtime.prepare(np.zeros((64, 96, 3), np.uint8))
 masks = Masks((False,) * runtime.num_blocks, np.ones((2, 2), np.float32))

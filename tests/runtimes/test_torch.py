@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from stmg.acceleration.accelerate import accelerate
+from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
@@ -23,7 +23,7 @@ def test_folding_changes_no_label_that_is_not_a_tie(model, plain):
 def test_a_plain_module_is_accelerated_on_the_way(model):
     result = VideoSegmenter(model, device="cpu").step(panning(1, SIZE)[0])
     assert result.kept_blocks == 5
-    assert result.overlay().shape == (*SIZE, 3)
+    assert result.plot().shape == (*SIZE, 3)
 
 
 def test_one_class_is_there_where_it_scores_above_zero():

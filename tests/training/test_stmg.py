@@ -4,15 +4,23 @@ import pytest
 import torch
 
 from stmg import accelerate
-from stmg.config import Loss, Stmg
-from stmg.data.clips import UNLABELLED
+from stmg.data.clips import UNLABELED
 from stmg.networks import build
+from stmg.training.batches import Batch
+from stmg.training.recipe import Loss, Stmg
 from stmg.training.stmg import StmgTraining
 
 SIZE = (48, 64)
 
 
-def training(weight_sets=2, **settings):
+class AlwaysTwo(torch.nn.Module):
+    """A teacher that sees class 2 everywhere."""
+
+    def forward(self, image):
+        return torch.eye(4)[2].view(1, 4, 1, 1).expand(len(image), 4, 6, 8)
+
+
+def training(weight_sets=2, teacher=None, **settings):
     torch.manual_seed(0)
     network = accelerate(
         build("small", 4),
@@ -21,16 +29,16 @@ def training(weight_sets=2, **settings):
         two_weight_sets=weight_sets == 2,
         timed=False,
     )
-    return StmgTraining(network, Loss(), Stmg(weight_sets=weight_sets, **settings)).train()
+    return StmgTraining(network, Loss(), Stmg(weight_sets=weight_sets, **settings), teacher=teacher).train()
 
 
 def clip(length=2, seed=0):
-    draw = torch.Generator().manual_seed(seed)
-    return {
-        "images": torch.randint(0, 255, (2, length, *SIZE, 3), generator=draw, dtype=torch.uint8),
-        "labels": torch.randint(0, 4, (2, length, *SIZE), generator=draw, dtype=torch.uint8),
-        "fields": 0.05 * torch.randn(2, length - 1, 12, 16, 2, generator=draw),
-    }
+    rng = torch.Generator().manual_seed(seed)
+    return Batch(
+        images=torch.randint(0, 255, (2, length, *SIZE, 3), generator=rng, dtype=torch.uint8),
+        labels=torch.randint(0, 4, (2, length, *SIZE), generator=rng, dtype=torch.uint8),
+        flows=0.05 * torch.randn(2, length - 1, 12, 16, 2, generator=rng),
+    )
 
 
 def trained(module):
@@ -59,27 +67,27 @@ def test_one_set_is_trained_on_key_and_partial_frames():
 def test_clips_of_any_length(length):
     losses = training()(clip(length))
     assert all(torch.isfinite(value) for value in losses.values())
-    assert 0 < float(losses["kept"]) < 1
+    assert 0 < float(losses["keep_ratio"]) < 1
 
 
 def test_alignment_explains_motion_and_the_wrong_way_does_not():
     batch = clip()
     coarse = torch.rand(2, 3, 6, 8, generator=torch.Generator().manual_seed(0)) * 255
     smooth = torch.nn.functional.interpolate(coarse, size=SIZE, mode="bilinear")
-    batch["images"][:, 0] = smooth.permute(0, 2, 3, 1).to(torch.uint8)
-    batch["images"][:, 1] = batch["images"][:, 0].roll(8, 2)  # eight pixels to the right
+    batch.images[:, 0] = smooth.permute(0, 2, 3, 1).to(torch.uint8)
+    batch.images[:, 1] = batch.images[:, 0].roll(8, 2)  # eight pixels to the right
     changed = {}
     for way in (-1, 0, 1):
-        batch["fields"] = torch.zeros_like(batch["fields"])
-        batch["fields"][..., 0] = way * 8 / SIZE[1]
+        batch.flows[:] = 0
+        batch.flows[..., 0] = way * 8 / SIZE[1]
         changed[way] = float(training(align=True)(batch)["changed"])
     assert changed[-1] < 0.5 * min(changed[0], changed[1])
 
 
 def test_the_loss_is_the_sum_of_its_weighted_parts():
-    settings = {"divergence": 0.1, "reconstruction": 0.5, "steer": 2.0, "distill": 0.25, "fresh": 0.125}
+    settings = {"kl_weight": 0.1, "reconstruction": 0.5, "keep_ratio_weight": 2.0, "distill": 0.25, "fresh": 0.125}
     losses = {name: value.detach() for name, value in training(**settings)(clip()).items()}
-    weights = {"segmentation": 1, "distillation": 0.25, "reconstruction": 0.5, "steering": 2, "divergence": 0.1}
+    weights = {"segmentation": 1, "distillation": 0.25, "reconstruction": 0.5, "keep_ratio_loss": 2, "kl": 0.1}
     weights["fresh"] = 0.125
     assert float(losses["loss"]) == pytest.approx(sum(w * float(losses[n]) for n, w in weights.items()), rel=1e-5)
 
@@ -93,24 +101,23 @@ def test_partial_frames_at_a_smaller_scale():
 
 
 def test_frames_without_labels_get_them_from_a_teacher_and_are_compared_by_it_alone():
-    module = training()
-    module.teacher = [lambda image: torch.eye(4)[2].view(1, 4, 1, 1).expand(len(image), 4, 6, 8)]
-    labels = clip()["labels"]
-    labels[0, 0] = UNLABELLED
+    module = training(teacher=AlwaysTwo())
+    labels = clip().labels
+    labels[0, 0] = UNLABELED
     labels[0, 0, :2] = 255  # outside the frame
-    told, compared = module._labelled(labels, [torch.zeros(2, 3, *SIZE)] * 2)
-    assert (told[0, 0, 2:] == 2).all()
-    assert (told[0, 0, :2] == 255).all()
-    assert torch.equal(told[0, 1], labels[0, 1])
-    assert torch.equal(told[1], labels[1])
-    assert (compared[0, 1] == 2).all()
-    assert torch.equal(compared[0, 0], told[0, 0])
-    assert torch.equal(compared[1], labels[1])
+    target, comparable = module._fill_in(labels, [torch.zeros(2, 3, *SIZE)] * 2)
+    assert (target[0, 0, 2:] == 2).all()
+    assert (target[0, 0, :2] == 255).all()
+    assert torch.equal(target[0, 1], labels[0, 1])
+    assert torch.equal(target[1], labels[1])
+    assert (comparable[0, 1] == 2).all()
+    assert torch.equal(comparable[0, 0], target[0, 0])
+    assert torch.equal(comparable[1], labels[1])
 
 
 def test_without_a_teacher_the_base_labels_what_has_no_labels():
     batch = clip()
-    batch["labels"][:] = UNLABELLED
+    batch.labels[:] = UNLABELED
     assert float(training()(batch)["segmentation"].detach()) > 0
 
 
@@ -122,14 +129,29 @@ def test_the_spatial_mask_learns_the_distortion_map():
     images[:, 1, :, 32:] = torch.randint(0, 255, (4, SIZE[0], 32, 3), dtype=torch.uint8)
     labels = torch.zeros(4, 2, *SIZE, dtype=torch.uint8)
     labels[:, 1, :, 32:] = 1
-    batch = {"images": images, "labels": labels, "fields": torch.zeros(4, 1, 12, 16, 2)}
-    optimiser = torch.optim.AdamW(module.masks.parameters(), 1e-2)
+    batch = Batch(images, labels, torch.zeros(4, 1, 12, 16, 2))
+    optimizer = torch.optim.AdamW(module.masks.parameters(), 1e-2)
     for _ in range(40):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         module(batch)["reconstruction"].backward()
-        optimiser.step()
+        optimizer.step()
     module.eval()
-    first, second = (module.masks.encode(module.normalise(images[:, time])) for time in (0, 1))
+    first, second = (module.masks.encode(module.normalize(images[:, time])) for time in (0, 1))
     changed = module.masks(first, second).changed
     assert changed[..., :3].mean() < 0.1
     assert changed[..., 5:].mean() > 0.5
+
+
+def test_the_weights_of_an_earlier_versions_run_are_read():
+    module = training()
+    earlier = {
+        name.replace("probability.normalize.", "probability.normalise.").replace(".raw_std", ".deviation"): value
+        for name, value in module.state_dict().items()
+    }
+    assert earlier.keys() != module.state_dict().keys()
+    other = training()
+    for parameter in other.parameters():
+        parameter.data.zero_()
+    other.load_state_dict(earlier)
+    for name, value in module.state_dict().items():
+        assert torch.equal(other.state_dict()[name], value), name

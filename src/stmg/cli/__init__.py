@@ -1,17 +1,74 @@
-"""The command line: verbs only, each calls one function."""
+"""The command line: a table of verbs, and what an error looks like to the user."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+import sysconfig
+import traceback
+from collections.abc import Callable
+from inspect import cleandoc
+from pathlib import Path
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from stmg import __version__
-from stmg.cli import judging, running, training
+from stmg.cli import ablate, benchmark, data, demo, evaluate, export, inspect, profile, report, segment, train
+from stmg.cli.options import MEASURE, RUN, TRAIN
+from stmg.errors import StmgError
+
+INSTALLED = {"site-packages", "dist-packages"}  # folders of installed packages
+
+
+class Verb(NamedTuple):
+    """A verb of the command line."""
+
+    function: Callable[..., None]
+    panel: str
+    """Where `stmg --help` lists it."""
+    examples: tuple[str, ...] = ()
+
+
+VERBS = {
+    "segment": Verb(
+        segment.segment,
+        RUN,
+        (
+            "stmg segment drive.mp4 --model lite0-camvid --size 360x480 --out out/drive",
+            "stmg segment camera:0 --model out/lite0-openvino --save records",
+            "stmg segment frames --model nets.py:build --scheduler fixed:period=3",
+        ),
+    ),
+    "evaluate": Verb(evaluate.evaluate, MEASURE, ("stmg evaluate lite0-camvid CAMVID --split val",)),
+    "benchmark": Verb(benchmark.benchmark, MEASURE, ("stmg benchmark lite0-camvid drive.mp4 --frames 100",)),
+    "ablate": Verb(ablate.ablate, MEASURE, ("stmg ablate small-streets street:0-0",)),
+    "profile": Verb(profile.profile, MEASURE, ("stmg profile drive.mp4 --model lite0-camvid",)),
+    "report": Verb(report.report, MEASURE, ("stmg report out/evaluate out/benchmark --out out/report.html",)),
+    "export": Verb(
+        export.export,
+        RUN,
+        (
+            "stmg export lite0-camvid --to openvino --out out/lite0",
+            "stmg export lite0-camvid --to openvino --int8 drive.mp4 --out out/lite0-int8",
+        ),
+    ),
+    "inspect": Verb(
+        inspect.inspect, RUN, ("stmg inspect ddrnet39 --size 1024x2048", "stmg inspect nets.py:build --json")
+    ),
+    "train": Verb(
+        train.train,
+        TRAIN,
+        (
+            "stmg train recipes/small-streets.yaml",
+            "stmg train recipes/lite0-camvid.yaml data.path=CAMVID batch=4",
+            "stmg train my.yaml optimizer.learning_rate=0.01 --devices 2",
+        ),
+    ),
+    "demo": Verb(demo.demo, RUN),
+}
 
 app = typer.Typer(
     name="stmg",
@@ -20,13 +77,23 @@ app = typer.Typer(
     invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
-for part in (running, judging, training):
-    app.add_typer(part.verbs)
+
+
+def _unwrap(docstring: str | None) -> str:
+    """A docstring with each paragraph on one line: Typer breaks lines where the source does."""
+    return "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in cleandoc(docstring or "").split("\n\n"))
+
+
+for _name, _verb in VERBS.items():
+    _epilog = "\n\n".join(("Examples:", *_verb.examples)) if _verb.examples else None
+    _help = _unwrap(_verb.function.__doc__)
+    app.command(_name, help=_help, epilog=_epilog, rich_help_panel=_verb.panel)(_verb.function)
+app.add_typer(data.data, name="data", rich_help_panel=TRAIN)
 
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
         print(f"stmg {__version__}")
@@ -34,20 +101,65 @@ def options(
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line and exit code 2, trouble with the machine exit code 1."""
+    """Run the command line.
+
+    A user's mistake is one line and exit code 2, trouble with the machine one line and exit code 1. Anything else is a
+    bug in stmg, or in the user's own network, and shows its traceback.
+    """
     try:
         app()
-    except (ValueError, TypeError, ImportError, FileNotFoundError) as error:
-        _fail(error, 2)
-    except (OSError, ArithmeticError, MemoryError, RuntimeError) as error:
-        _fail(error, 1)
+    except Exception as error:
+        sys.exit(_print_error(error))
 
 
-def _fail(error: Exception, code: int) -> None:
-    if os.environ.get("STMG_DEBUG"):
-        raise error
-    text = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
-        text = 'this needs PyTorch: pip install "stmg[torch]"'
-    Console(stderr=True).print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True, highlight=False)
-    sys.exit(code)
+def _print_error(error: Exception) -> int:
+    """Say what went wrong; the exit code."""
+    console = Console(stderr=True)
+    text, code = _explain(error)
+    if text is None or os.environ.get("STMG_DEBUG"):
+        traceback.print_exception(error)
+        if text is None and not _is_in_user_code(error):
+            console.print("[bold red]this is a bug in stmg[/]", highlight=False)
+        return code
+    console.print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True, highlight=False)
+    return code
+
+
+def _explain(error: Exception) -> tuple[str | None, int]:
+    """An error in one line, None where only its traceback helps; and the exit code."""
+    line = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, StmgError):
+        return line, 2
+    if _is_in_user_code(error):
+        return None, 1
+    if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
+        return 'this needs PyTorch: pip install "stmg[torch]"', 2
+    if isinstance(error, FileNotFoundError):
+        return line, 2
+    if isinstance(error, OSError):
+        return line, 1
+    if _is_out_of_memory(error):
+        return f"out of memory: {line}", 1
+    return None, 1
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    # PyTorch has a class of its own for a GPU's memory, and only words for the machine's.
+    return not kinds.isdisjoint({"MemoryError", "OutOfMemoryError"}) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
+
+
+def _is_in_user_code(error: Exception) -> bool:
+    """Whether an error passed through a file that is neither stmg's nor an installed package's."""
+    package, stdlib = Path(__file__).parents[1], sysconfig.get_path("stdlib")
+    paths = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+    first = next((index for index, path in enumerate(paths) if path.is_relative_to(package)), len(paths))
+    return any(
+        path.is_file()
+        and not path.is_relative_to(package)
+        and not path.is_relative_to(stdlib)
+        and INSTALLED.isdisjoint(path.parts)
+        for path in paths[first:]  # what stands before is the script that calls `main`
+    )

@@ -7,18 +7,37 @@ from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 
-from stmg.data.dataset import DataError, Dataset, Video
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.data.dataset import Dataset, Video
 from stmg.data.files import FrameFiles, LabelCode
-from stmg.data.scenes import CLASS_NAMES, PALETTE
-from stmg.overlay import IGNORE
+from stmg.errors import DataError
+from stmg.video.labels import IGNORE
+
+_CLASSES = {
+    "Sky": (128, 128, 128),
+    "Building": (128, 0, 0),
+    "Pole": (192, 192, 128),
+    "Road": (128, 64, 128),
+    "Sidewalk": (0, 0, 192),
+    "Tree": (128, 128, 0),
+    "SignSymbol": (192, 128, 128),
+    "Fence": (64, 64, 128),
+    "Car": (64, 0, 128),
+    "Pedestrian": (64, 64, 0),
+    "Bicyclist": (0, 128, 192),
+}
+CLASS_NAMES: tuple[str, ...] = tuple(_CLASSES)
+PALETTE: NDArray[np.uint8] = np.array(list(_CLASSES.values()), np.uint8)
 
 ORIGINAL_FOLDERS = ("*StillsRaw*", "Label*")
 SPLITS = ("train", "val", "test")
-RECORDED_RATE = 30.0  # frame numbers count the camera's frames
-LARGEST_STEP = 60  # camera frames between neighbours of one video: stills are a second apart, some a little more
+CAMERA_RATE = 30.0  # per second; frame numbers count the camera's frames
+LARGEST_STEP = 60  # camera frames between neighbors of one video: stills are a second apart, some a little more
 
-# The 32 colours of the original labels, grouped into the usual 11 classes; what is not listed is void.
-ORIGINAL_COLOURS = {
+# The 32 colors of the original labels, grouped into the usual 11 classes; what is not listed is void.
+ORIGINAL_COLORS = {
     "Sky": ((128, 128, 128),),
     "Building": ((128, 0, 0), (0, 128, 64), (64, 192, 0), (64, 0, 64), (192, 0, 128)),
     "Pole": ((192, 192, 128), (0, 0, 64)),
@@ -35,7 +54,7 @@ ORIGINAL_COLOURS = {
 
 def is_camvid(root: Path) -> bool:
     segnet = (root / "train").is_dir() and (root / "trainannot").is_dir()
-    return segnet or all(_one(root, pattern) is not None for pattern in ORIGINAL_FOLDERS)
+    return segnet or all(_find_folder(root, pattern) is not None for pattern in ORIGINAL_FOLDERS)
 
 
 def open_camvid(root: str | Path) -> Dataset:
@@ -43,31 +62,33 @@ def open_camvid(root: str | Path) -> Dataset:
     root = Path(root)
     if (root / "train").is_dir() and (root / "trainannot").is_dir():
         present = [split for split in SPLITS if (root / split).is_dir()]
-        pairs = {split: _pairs(root / split, root / f"{split}annot", "") for split in present}
+        by_split = {split: _pairs(root / split, root / f"{split}annot", "") for split in present}
         # SegNet's own files number what has no class 11.
-        code = LabelCode(len(CLASS_NAMES), recode={11: IGNORE})
-        return Dataset("CamVid", CLASS_NAMES, PALETTE, {split: _videos(found, code) for split, found in pairs.items()})
-    images, labels = (_one(root, pattern) for pattern in ORIGINAL_FOLDERS)
+        return _make_dataset(by_split, LabelCode(len(CLASS_NAMES), recode={11: IGNORE}))
+    images, labels = (_find_folder(root, pattern) for pattern in ORIGINAL_FOLDERS)
     if images is None or labels is None:
         raise DataError(
             f"{root} is not CamVid: it has neither train/ and trainannot/ "
             "nor 701_StillsRaw_full/ and LabeledApproved_full/"
         )
-    by_split: dict[str, list[tuple[Path, Path]]] = {split: [] for split in SPLITS}
+    by_split = {split: [] for split in SPLITS}
     for image, label in _pairs(images, labels, "_L"):
         by_split[_split_of(image.stem)].append((image, label))
-    colours = {colour: CLASS_NAMES.index(name) for name, listed in ORIGINAL_COLOURS.items() for colour in listed}
-    code = LabelCode(len(CLASS_NAMES), colours=colours)
-    splits = {split: _videos(found, code) for split, found in by_split.items() if found}
+    colors = {color: CLASS_NAMES.index(name) for name, listed in ORIGINAL_COLORS.items() for color in listed}
+    return _make_dataset(by_split, LabelCode(len(CLASS_NAMES), colors=colors))
+
+
+def _make_dataset(by_split: dict[str, list[tuple[Path, Path]]], code: LabelCode) -> Dataset:
+    splits = {split: _videos(pairs, code) for split, pairs in by_split.items() if pairs}
     return Dataset("CamVid", CLASS_NAMES, PALETTE, splits)
 
 
 def _pairs(images: Path, labels: Path, suffix: str) -> list[tuple[Path, Path]]:
-    found = sorted(path for path in images.iterdir() if path.suffix.lower() in (".png", ".jpg", ".jpeg"))
-    if not found:
+    frames = sorted(path for path in images.iterdir() if path.suffix.lower() in (".png", ".jpg", ".jpeg"))
+    if not frames:
         raise DataError(f"{images} holds no images")
     pairs = []
-    for image in found:
+    for image in frames:
         label = labels / f"{image.stem}{suffix}.png"
         if not label.is_file():
             raise DataError(f"{image.name} has no labels: {label} does not exist")
@@ -79,16 +100,16 @@ def _videos(pairs: list[tuple[Path, Path]], code: LabelCode) -> tuple[Video, ...
     """Pairs by drive, cut where the camera's frame numbers jump."""
     drives: dict[str, list[tuple[int, Path, Path]]] = defaultdict(list)
     for image, label in pairs:
-        name, number = _place(image.stem)
+        name, number = _parse_name(image.stem)
         drives[name].append((number, image, label))
     videos = []
     for name, entries in drives.items():
         entries.sort()
-        cuts = [place for place, (a, b) in enumerate(pairwise(entries), 1) if b[0] - a[0] > LARGEST_STEP]
+        cuts = [index for index, (a, b) in enumerate(pairwise(entries), 1) if b[0] - a[0] > LARGEST_STEP]
         for start, end in pairwise([0, *cuts, len(entries)]):
             part = entries[start:end]
             steps = [b[0] - a[0] for a, b in pairwise(part)]
-            rate = RECORDED_RATE / sorted(steps)[len(steps) // 2] if steps else None
+            rate = CAMERA_RATE / sorted(steps)[len(steps) // 2] if steps else None
             frames, labels = tuple(e[1] for e in part), tuple(e[2] for e in part)
             videos.append(FrameFiles(f"{name}_{part[0][0]}", frames, labels, code, rate))
     return tuple(videos)
@@ -96,18 +117,19 @@ def _videos(pairs: list[tuple[Path, Path]], code: LabelCode) -> tuple[Video, ...
 
 def _split_of(stem: str) -> str:
     """SegNet's split of the 701 stills: the 15 Hz part of one drive validates, the dusk drives test."""
-    name, number = _place(stem)
+    name, number = _parse_name(stem)
     if name == "0016E5" and 7959 <= number <= 8159 and number % 2:
         return "val"
     return "test" if name == "Seq05VD" or (name == "0001TP" and number >= 8550) else "train"
 
 
-def _place(stem: str) -> tuple[str, int]:
+def _parse_name(stem: str) -> tuple[str, int]:
+    """Drive and frame number of a file name."""
     match = re.fullmatch(r"([^_]+)_f?(\d+)", stem)
     if match is None:
         raise DataError(f"{stem} is not a CamVid frame: names look like 0016E5_07959")
     return match[1], int(match[2])
 
 
-def _one(root: Path, pattern: str) -> Path | None:
+def _find_folder(root: Path, pattern: str) -> Path | None:
     return next((path for path in sorted(root.glob(pattern)) if path.is_dir()), None)

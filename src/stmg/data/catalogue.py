@@ -6,9 +6,10 @@ from pathlib import Path
 
 from stmg.data.camvid import is_camvid, open_camvid
 from stmg.data.cityscapes import is_cityscapes, open_cityscapes
-from stmg.data.dataset import DataError, Dataset
+from stmg.data.dataset import Dataset
 from stmg.data.folder import DESCRIPTION, is_video, open_folder, open_videos
-from stmg.data.streets import open_streets
+from stmg.data.synthetic.dataset import open_streets
+from stmg.errors import DataError
 
 
 def is_dataset(path: str | Path) -> bool:
@@ -27,7 +28,7 @@ def open_dataset(path: str | Path) -> Dataset:
     if str(path).startswith("street:"):
         return open_streets(str(path))
     if not str(path):
-        raise DataError("no data is named; say where it is with data.path=...")
+        raise DataError("no data is given; say where it is with data.path=...")
     root = Path(path)
     if not root.exists():
         raise DataError(f"{root} does not exist")

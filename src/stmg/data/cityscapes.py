@@ -1,4 +1,4 @@
-"""Cityscapes, 19 classes, in its own layout: snippets of 30 frames of which the 20th is labelled, or stills alone."""
+"""Cityscapes, 19 classes, in its own layout: snippets of 30 frames of which the 20th is labeled, or stills alone."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from stmg.data.dataset import DataError, Dataset, Video
+from stmg.data.dataset import Dataset, Video
 from stmg.data.files import FrameFiles, LabelCode
-from stmg.overlay import IGNORE
+from stmg.errors import DataError
+from stmg.video.labels import IGNORE
 
-RATE = 17.0  # frames a second of the snippets
-AFTER_LABEL = 10  # frames of a snippet that follow its labelled one
+RATE = 17.0  # frames per second of the snippets
+AFTER_LABEL = 10  # frames of a snippet that follow its labeled one
 SEQUENCES, STILLS, TRUTH = "leftImg8bit_sequence", "leftImg8bit", "gtFine"
 
-# Name, number in the label files, colour.
+# Name, number in the label files, color.
 CLASSES = (
     ("road", 7, (128, 64, 128)),
     ("sidewalk", 8, (244, 35, 232)),
@@ -45,20 +46,20 @@ def is_cityscapes(root: Path) -> bool:
 
 
 def open_cityscapes(root: str | Path) -> Dataset:
-    """Cityscapes at `root`; each snippet is a video. In splits without snippets, each labelled still is."""
+    """Cityscapes at `root`; each snippet is a video. In splits without snippets, each labeled still is."""
     root = Path(root)
     if not is_cityscapes(root):
         raise DataError(f"{root} is not Cityscapes: it has neither {SEQUENCES}/ nor {STILLS}/")
-    recode = dict.fromkeys(range(256), IGNORE) | {value: number for number, (_, value, _) in enumerate(CLASSES)}
+    recode = dict.fromkeys(range(256), IGNORE) | {value: class_id for class_id, (_, value, _) in enumerate(CLASSES)}
     code = LabelCode(len(CLASSES), recode=recode)
     splits = {}
     for split in ("train", "val", "test"):
-        images = next((root / kind / split for kind in (SEQUENCES, STILLS) if (root / kind / split).is_dir()), None)
+        images = next((root / name / split for name in (SEQUENCES, STILLS) if (root / name / split).is_dir()), None)
         if images is not None:
             splits[split] = _videos(images, root / TRUTH / split, code)
     if not splits:
         raise DataError(f"{root} has no train/, val/ or test/ in {SEQUENCES}/ or {STILLS}/")
-    palette = np.array([colour for _, _, colour in CLASSES], np.uint8)
+    palette = np.array([color for _, _, color in CLASSES], np.uint8)
     return Dataset("Cityscapes", tuple(name for name, _, _ in CLASSES), palette, splits)
 
 
@@ -73,26 +74,26 @@ def _videos(images: Path, truth: Path, code: LabelCode) -> tuple[Video, ...]:
         raise DataError(f"{images} holds no frames")
     videos = [
         _video(snippet, truth, code)
-        for _, found in sorted(recordings.items())
-        for snippet in _snippets(sorted(found), truth)
+        for _, frames in sorted(recordings.items())
+        for snippet in _cut(sorted(frames), truth)
     ]
-    if truth.is_dir() and not any(video.labelled for video in videos):
+    if truth.is_dir() and not any(video.labeled for video in videos):
         raise DataError(f"no frame in {images} has labels in {truth}")
     return tuple(videos)
 
 
-def _snippets(found: list[tuple[int, Path]], truth: Path) -> list[list[Path]]:
-    """A recording's frames cut where numbers jump, and, as snippets may follow each other, a snippet's end after
-    each labelled frame."""
+def _cut(frames: list[tuple[int, Path]], truth: Path) -> list[list[Path]]:
+    """A recording as snippets: cut where frame numbers jump and, as snippets may follow each other, a snippet's end
+    after each labeled frame."""
     snippets: list[list[Path]] = []
-    last, ends = None, None
-    for number, path in found:
-        if last is None or number != last + 1 or (ends is not None and number > ends):
+    last, end = None, None
+    for number, path in frames:
+        if last is None or number != last + 1 or (end is not None and number > end):
             snippets.append([])
-            ends = None
+            end = None
         snippets[-1].append(path)
         if _label_of(path, truth) is not None:
-            ends = number + AFTER_LABEL
+            end = number + AFTER_LABEL
         last = number
     return snippets
 

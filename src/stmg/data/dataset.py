@@ -9,34 +9,31 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.frames import Image
-from stmg.state import Labels
-
-
-class DataError(ValueError):
-    """Data that cannot be used; the message names the file and says what to do."""
+from stmg.errors import DataError
+from stmg.video.frames import Image
+from stmg.video.labels import Labels
 
 
 class Video(Protocol):
-    """Frames of one drive in order, some of them labelled; wherever they come from."""
+    """Frames of one drive in order, some of them labeled, wherever they come from."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def rate(self) -> float | None:
-        """Frames a second; None if they are stills or it is unknown."""
+        """Frames per second; None if they are stills or it is unknown."""
 
     @property
-    def labelled(self) -> Sequence[int]:
-        """Places of the frames that have labels."""
+    def labeled(self) -> Sequence[int]:
+        """Indices of the frames that have labels."""
 
     def __len__(self) -> int: ...
 
-    def image(self, place: int, size: tuple[int, int] | None = None) -> Image:
+    def image(self, index: int, size: tuple[int, int] | None = None) -> Image:
         """RGB (H, W, 3), resized to `size` if given."""
 
-    def truth(self, place: int, size: tuple[int, int] | None = None) -> Labels | None:
+    def truth(self, index: int, size: tuple[int, int] | None = None) -> Labels | None:
         """Labels (H, W) of a frame, checked, or None if it has none."""
 
 
@@ -59,8 +56,8 @@ class Dataset:
             raise DataError(f"{self.name} has no split {split!r}; there are {', '.join(self.splits)}")
         return self.splits[split]
 
-    def labelled(self, split: str) -> Iterator[tuple[Video, int]]:
-        """Every labelled frame of a split as (video, place)."""
+    def labeled(self, split: str) -> Iterator[tuple[Video, int]]:
+        """Every labeled frame of a split as (video, index)."""
         for video in self.videos(split):
-            for place in video.labelled:
-                yield video, place
+            for index in video.labeled:
+                yield video, index

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from PIL import Image as PillowImage
 from PIL import UnidentifiedImageError
 
-from stmg.data.dataset import DataError
-from stmg.frames import Image
-from stmg.overlay import IGNORE
-from stmg.state import Labels
+from stmg.errors import DataError
+from stmg.video.frames import Image, resize_image
+from stmg.video.labels import IGNORE, Labels, resize_labels
+
+_BYTE_WEIGHTS = np.array([65536, 256, 1], np.uint32)  # a color as one number, quicker to compare
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,14 @@ class LabelCode:
     num_classes: int
     recode: dict[int, int] = field(default_factory=dict, repr=False)
     """Classes of values in the files that are not class numbers themselves; 255 is ignored."""
-    colours: dict[tuple[int, int, int], int] = field(default_factory=dict, repr=False)
-    """Classes of colours, where the files hold colours; colours that are not listed are ignored."""
+    colors: dict[tuple[int, int, int], int] = field(default_factory=dict, repr=False)
+    """Classes of colors, where the files hold colors; colors that are not listed are ignored."""
 
     def read(self, path: Path) -> Labels:
         """Labels (H, W) of a file, every one a class or 255."""
         values = read_labels(path)
-        if self.colours:
-            return _from_colours(values, self.colours, path)
+        if self.colors:
+            return _from_colors(values, self.colors, path)
         if values.ndim != 2:
             raise DataError(f"{path} has {values.shape[2]} channels; label files hold one class number per pixel")
         labels = self._table[values]
@@ -48,8 +49,8 @@ class LabelCode:
     @cached_property
     def _table(self) -> NDArray[np.uint8]:
         table = np.arange(256, dtype=np.uint8)
-        for value, number in self.recode.items():
-            table[value] = number
+        for value, class_id in self.recode.items():
+            table[value] = class_id
         return table
 
 
@@ -71,23 +72,23 @@ class FrameFiles:
         return len(self.frames)
 
     @cached_property
-    def labelled(self) -> Sequence[int]:
-        return [place for place, path in enumerate(self.labels) if path is not None]
+    def labeled(self) -> Sequence[int]:
+        return [index for index, path in enumerate(self.labels) if path is not None]
 
-    def image(self, place: int, size: tuple[int, int] | None = None) -> Image:
-        return read_image(self.frames[place], size)
+    def image(self, index: int, size: tuple[int, int] | None = None) -> Image:
+        return read_image(self.frames[index], size)
 
-    def truth(self, place: int, size: tuple[int, int] | None = None) -> Labels | None:
-        path = self.labels[place]
+    def truth(self, index: int, size: tuple[int, int] | None = None) -> Labels | None:
+        path = self.labels[index]
         if path is None:
             return None
         labels = self.code.read(path)
-        height, width = image_size(self.frames[place])
+        height, width = image_size(self.frames[index])
         if labels.shape != (height, width):
             raise DataError(
-                f"{path} is {labels.shape[0]}x{labels.shape[1]}, its image {self.frames[place].name} {height}x{width}"
+                f"{path} is {labels.shape[0]}x{labels.shape[1]}, its image {self.frames[index].name} {height}x{width}"
             )
-        return labels if size is None else resized_labels(labels, size)
+        return labels if size is None else resize_labels(labels, size)
 
 
 def read_image(path: Path, size: tuple[int, int] | None = None) -> Image:
@@ -95,10 +96,8 @@ def read_image(path: Path, size: tuple[int, int] | None = None) -> Image:
     image = cv2.imread(str(path), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)  # labels know none either
     if image is None:
         raise DataError(f"{path} cannot be read as an image" if path.exists() else f"{path} does not exist")
-    if size is not None and image.shape[:2] != size:
-        image = cv2.resize(image, (size[1], size[0]), interpolation=cv2.INTER_AREA)
     rgb: Image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
-    return rgb
+    return rgb if size is None else resize_image(rgb, size)
 
 
 def image_size(path: Path) -> tuple[int, int]:
@@ -111,10 +110,10 @@ def image_size(path: Path) -> tuple[int, int]:
 
 
 def read_labels(path: Path) -> NDArray[np.uint8]:
-    """A label file's values as stored, (H, W) class numbers or palette places, or (H, W, 3) colours."""
+    """A label file's values as stored, (H, W) class numbers or palette indices, or (H, W, 3) colors."""
     try:
         with PillowImage.open(path) as image:
-            # A palette image holds class numbers; OpenCV would give back their colours.
+            # A palette image holds class numbers; OpenCV would give back their colors.
             values = np.asarray(image)
     except (OSError, SyntaxError, UnidentifiedImageError):
         raise DataError(f"{path} cannot be read as labels" if path.exists() else f"{path} does not exist") from None
@@ -123,22 +122,11 @@ def read_labels(path: Path) -> NDArray[np.uint8]:
     return values[:, :, :3] if values.ndim == 3 else values
 
 
-def resized_labels(labels: Labels, size: tuple[int, int]) -> Labels:
-    """Labels in another size, each pixel that of the nearest."""
-    if labels.shape == size:
-        return labels
-    out: Labels = cv2.resize(labels, (size[1], size[0]), interpolation=cv2.INTER_NEAREST_EXACT)
-    return out
-
-
-def _from_colours(values: NDArray[np.uint8], colours: dict[tuple[int, int, int], int], path: Path) -> Labels:
+def _from_colors(values: NDArray[np.uint8], colors: dict[tuple[int, int, int], int], path: Path) -> Labels:
     if values.ndim != 3:
-        raise DataError(f"{path} holds class numbers; this dataset's labels are colours")
-    keys = values.astype(np.uint32) @ _PLACES
+        raise DataError(f"{path} holds class numbers; this dataset's labels are colors")
+    keys = values.astype(np.uint32) @ _BYTE_WEIGHTS
     labels = np.full(keys.shape, IGNORE, np.uint8)
-    for colour, number in colours.items():
-        labels[keys == np.array(colour, np.uint32) @ _PLACES] = number
+    for color, class_id in colors.items():
+        labels[keys == np.array(color, np.uint32) @ _BYTE_WEIGHTS] = class_id
     return labels
-
-
-_PLACES = np.array([65536, 256, 1], np.uint32)

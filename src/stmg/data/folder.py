@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from stmg.data.dataset import DataError, Dataset, Video
+from stmg.data.dataset import Dataset, Video
 from stmg.data.files import FrameFiles, LabelCode
 from stmg.data.video_file import VideoFile
-from stmg.overlay import IGNORE, default_palette
-from stmg.readers import IMAGE_ENDINGS, natural_order
-from stmg.settings import built
+from stmg.errors import DataError, SettingsError
+from stmg.files import build_dataclass
+from stmg.video.labels import IGNORE
+from stmg.video.overlay import default_palette
+from stmg.video.readers import IMAGE_SUFFIXES, natural_order
 
 DESCRIPTION = "dataset.yaml"
 VIDEO_ENDINGS = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg")
@@ -25,7 +27,7 @@ class ClassEntry:
     """A class of `dataset.yaml`."""
 
     name: str
-    colour: tuple[int, int, int] | None = None
+    color: tuple[int, int, int] | None = None
     """RGB; one is chosen if there is none."""
 
 
@@ -38,7 +40,7 @@ class VideoEntry:
     labels: str = ""
     """A folder of PNGs of class numbers: named as the images, or, for a video file, by the number of the frame."""
     rate: float | None = None
-    """Frames a second, for a folder of images; leave it out for stills."""
+    """Frames per second, for a folder of images; leave it out for stills."""
 
 
 @dataclass(frozen=True)
@@ -69,26 +71,26 @@ def open_folder(path: str | Path) -> Dataset:
     """The dataset that `dataset.yaml` in a folder describes."""
     path = Path(path)
     file = path if path.is_file() else path / DESCRIPTION
-    described = _described(file)
-    if len(described.classes) < 2:
-        raise DataError(f"{file} names {len(described.classes)} classes; a dataset has at least 2")
-    if not 0 <= described.ignore <= 255:
-        raise DataError(f"{file}: ignore is a value of label files, 0 to 255; got {described.ignore}")
-    code = LabelCode(len(described.classes), recode={described.ignore: IGNORE})
-    chosen = default_palette(len(described.classes))
-    palette = [entry.colour or tuple(chosen[number]) for number, entry in enumerate(described.classes)]
+    description = _read_description(file)
+    if len(description.classes) < 2:
+        raise DataError(f"{file} names {len(description.classes)} classes; a dataset has at least 2")
+    if not 0 <= description.ignore <= 255:
+        raise DataError(f"{file}: ignore is a value of label files, 0 to 255; got {description.ignore}")
+    code = LabelCode(len(description.classes), recode={description.ignore: IGNORE})
+    default = default_palette(len(description.classes))
+    palette = [entry.color or tuple(default[class_id]) for class_id, entry in enumerate(description.classes)]
     splits = {
         split: tuple(_video(file.parent, entry, code) for entry in entries)
-        for split, entries in (("train", described.train), ("val", described.val), ("test", described.test))
+        for split, entries in (("train", description.train), ("val", description.val), ("test", description.test))
         if entries
     }
     if not splits:
         raise DataError(f"{file} names no videos; list them under train, val or test")
-    names = tuple(entry.name for entry in described.classes)
-    return Dataset(described.name or file.parent.resolve().name, names, np.array(palette, np.uint8), splits)
+    names = tuple(entry.name for entry in description.classes)
+    return Dataset(description.name or file.parent.resolve().name, names, np.array(palette, np.uint8), splits)
 
 
-def _described(file: Path) -> Description:
+def _read_description(file: Path) -> Description:
     import yaml
 
     try:
@@ -97,14 +99,17 @@ def _described(file: Path) -> Description:
         raise DataError(f"{file} cannot be read: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict) or "classes" not in content:
         raise DataError(f"{file} needs a list of classes")
-    for key, kind in (("classes", "name"), ("train", "frames"), ("val", "frames"), ("test", "frames")):
+    for key, short in (("classes", "name"), ("train", "frames"), ("val", "frames"), ("test", "frames")):
         # A bare word stands for an entry with nothing but that, and an entry for a list of one.
-        listed = content.get(key) or []
-        listed = listed if isinstance(listed, list) else [listed]
-        content[key] = [{kind: item} if isinstance(item, str) else item for item in listed]
+        entries = content.get(key) or []
+        entries = entries if isinstance(entries, list) else [entries]
+        content[key] = [{short: entry} if isinstance(entry, str) else entry for entry in entries]
+    for entry in content["classes"]:
+        if isinstance(entry, dict) and "colour" in entry:  # as it was spelled in earlier versions
+            entry.setdefault("color", entry.pop("colour"))
     try:
-        return built(Description, content)
-    except (ValueError, TypeError) as error:
+        return build_dataclass(Description, content)
+    except SettingsError as error:
         raise DataError(f"{file}: {error}") from None
 
 
@@ -112,19 +117,19 @@ def _video(root: Path, entry: VideoEntry, code: LabelCode) -> Video:
     frames = root / entry.frames
     labels = root / entry.labels if entry.labels else None
     if labels is not None and not labels.is_dir():
-        raise DataError(f"{labels} is no folder of label files")
+        raise DataError(f"{labels} is not a folder of label files")
     if is_video(frames):
-        return VideoFile(frames, _numbered(labels), code)
+        return VideoFile(frames, _labels_by_frame(labels), code)
     if not frames.is_dir():
         raise DataError(f"{frames} is neither a folder of images nor a video")
-    images = sorted((p for p in frames.iterdir() if p.suffix.lower() in IMAGE_ENDINGS), key=natural_order)
+    images = sorted((p for p in frames.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES), key=natural_order)
     if not images:
         raise DataError(f"{frames} holds no images")
-    found = tuple(_label_of(image, labels) for image in images)
-    if labels is not None and not any(found):
+    label_files = tuple(_label_of(image, labels) for image in images)
+    if labels is not None and not any(label_files):
         raise DataError(f"no image in {frames} has a label file of its name in {labels}")
     name = entry.frames.strip("./").replace("/", "-") or root.name
-    return FrameFiles(name, tuple(images), found, code, entry.rate)
+    return FrameFiles(name, tuple(images), label_files, code, entry.rate)
 
 
 def _label_of(image: Path, labels: Path | None) -> Path | None:
@@ -132,11 +137,12 @@ def _label_of(image: Path, labels: Path | None) -> Path | None:
     return path if path is not None and path.is_file() else None
 
 
-def _numbered(labels: Path | None) -> dict[int, Path]:
+def _labels_by_frame(labels: Path | None) -> dict[int, Path]:
     if labels is None:
         return {}
-    found = {path: re.search(r"(\d+)$", path.stem) for path in sorted(labels.glob("*.png"))}
-    wrong = next((path for path, match in found.items() if match is None), None)
-    if wrong is not None or not found:
-        raise DataError(f"{wrong or labels} has no frame number: label files of a video are named like 000042.png")
-    return {int(match[1]): path for path, match in found.items() if match is not None}
+    matches = {path: re.search(r"(\d+)$", path.stem) for path in sorted(labels.glob("*.png"))}
+    unnumbered = next((path for path, match in matches.items() if match is None), None)
+    if unnumbered is not None or not matches:
+        where = unnumbered or labels
+        raise DataError(f"{where} has no frame number: label files of a video are named like 000042.png")
+    return {int(match[1]): path for path, match in matches.items() if match is not None}

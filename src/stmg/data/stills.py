@@ -8,11 +8,10 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.config import Motion
 from stmg.data.augment import BORDER, Look, Matrix
-from stmg.frames import Image
-from stmg.overlay import IGNORE
-from stmg.state import Labels
+from stmg.data.options import Motion
+from stmg.video.frames import Image
+from stmg.video.labels import IGNORE, Labels
 
 SMALLEST, LARGEST = 0.0005, 0.1  # objects worth moving, as shares of the frame
 FILL_SCALE = 4  # holes are filled at a fraction of the size: what was behind an object is a guess anyway
@@ -25,9 +24,9 @@ class Cutout:
     opaque: NDArray[np.uint8]
     """(H, W): 255 where the object is."""
     velocity: tuple[float, float]
-    """Pixels a frame, x and y."""
+    """Pixels per frame, x and y."""
     growth: float
-    """Relative change of size a frame."""
+    """Relative change of size per frame."""
     foot: tuple[float, float]
     """The middle of its lower edge, about which it grows."""
 
@@ -47,24 +46,24 @@ def clip_from_still(
     motion: Motion,
     movable: tuple[int, ...],
     look: Look,
-    draw: np.random.Generator,
+    rng: np.random.Generator,
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Frames (T, h, w, 3) and labels (T, h, w), seen through `look`; one of the frames is the still itself."""
-    step = draw.integers(1, motion.gap + 1)
-    times = step * (np.arange(length) - draw.integers(0, length))
-    camera = _Camera(motion, image.shape[:2], draw)
-    cutouts = _cut_out(labels, movable, motion, draw)
-    background, ground = _without(image, labels, cutouts)
+    step = rng.integers(1, motion.max_gap + 1)
+    times = step * (np.arange(length) - rng.integers(0, length))
+    camera = _Camera(motion, image.shape[:2], rng)
+    cutouts = _cut_out(labels, movable, motion, rng)
+    background, ground_labels = _remove(image, labels, cutouts)
     frames, truths = [], []
     for time in times:
         view = camera.at(float(time))
-        frame, truth = look.placed(background, view, cv2.INTER_LINEAR, BORDER), look.labels(ground, view)
+        frame, truth = look.warp(background, view, cv2.INTER_LINEAR, BORDER), look.labels(ground_labels, view)
         for cutout in cutouts:
-            place = view @ cutout.at(float(time))
-            cover = look.placed(cutout.opaque, place, cv2.INTER_LINEAR, (0,))
-            _lay(frame, look.placed(image, place, cv2.INTER_LINEAR, BORDER), cover)
-            np.copyto(truth, look.labels(labels, place), where=cover > 127)
-        frames.append(look.coloured(frame))
+            matrix = view @ cutout.at(float(time))
+            cover = look.warp(cutout.opaque, matrix, cv2.INTER_LINEAR, (0,))
+            _blend(frame, look.warp(image, matrix, cv2.INTER_LINEAR, BORDER), cover)
+            np.copyto(truth, look.labels(labels, matrix), where=cover > 127)
+        frames.append(look.recolor(frame))
         truths.append(truth)
     return np.stack(frames), np.stack(truths)
 
@@ -72,18 +71,18 @@ def clip_from_still(
 class _Camera:
     """A smooth motion: even zoom, pan, roll and tilt about a point of the frame."""
 
-    def __init__(self, motion: Motion, size: tuple[int, ...], draw: np.random.Generator) -> None:
+    def __init__(self, motion: Motion, size: tuple[int, ...], rng: np.random.Generator) -> None:
         height, width = size[:2]
         self.size = np.array([width, height], np.float64)
-        self.about = self.size * draw.uniform(0.35, 0.65, 2)
-        still = draw.random() < 0.1  # a camera that stands
-        strength = 0.0 if still else draw.random()
+        self.about = self.size * rng.uniform(0.35, 0.65, 2)
+        fixed = rng.random() < 0.1
+        strength = 0.0 if fixed else rng.random()
         self.zoom, self.roll = (
-            strength * draw.uniform(-0.3, 1) * motion.zoom,
-            strength * draw.uniform(-1, 1) * motion.roll,
+            strength * rng.uniform(-0.3, 1) * motion.zoom,
+            strength * rng.uniform(-1, 1) * motion.roll,
         )
-        self.pan = strength * draw.uniform(-1, 1, 2) * motion.pan * (1, 0.4)
-        self.tilt = strength * draw.uniform(-1, 1, 2) * motion.tilt
+        self.pan = strength * rng.uniform(-1, 1, 2) * motion.pan * (1, 0.4)
+        self.tilt = strength * rng.uniform(-1, 1, 2) * motion.tilt
 
     def at(self, time: float) -> Matrix:
         scale, angle = np.exp(self.zoom * time), np.deg2rad(self.roll * time)
@@ -96,25 +95,25 @@ class _Camera:
         return matrix
 
 
-def _cut_out(labels: Labels, movable: tuple[int, ...], motion: Motion, draw: np.random.Generator) -> list[Cutout]:
+def _cut_out(labels: Labels, movable: tuple[int, ...], motion: Motion, rng: np.random.Generator) -> list[Cutout]:
     cutouts = []
-    for number in movable:
-        _, parts, stats, _ = cv2.connectedComponentsWithStats((labels == number).astype(np.uint8), connectivity=8)
+    for class_id in movable:
+        _, parts, stats, _ = cv2.connectedComponentsWithStats((labels == class_id).astype(np.uint8), connectivity=8)
         for part, (left, top, width, height, area) in enumerate(stats):
             if part == 0 or not SMALLEST <= area / labels.size <= LARGEST:
                 continue
-            speed = motion.objects * draw.uniform(0.1, 1) * draw.choice((-1, 1)) * labels.shape[1]
-            velocity = (speed, 0.1 * speed * draw.uniform(-1, 1))
+            speed = motion.object_speed * rng.uniform(0.1, 1) * rng.choice((-1, 1)) * labels.shape[1]
+            velocity = (speed, 0.1 * speed * rng.uniform(-1, 1))
             foot = (left + width / 2, float(top + height))
             opaque = np.where(parts == part, 255, 0).astype(np.uint8)
-            cutouts.append(Cutout(opaque, velocity, draw.uniform(-0.02, 0.03), foot))
+            cutouts.append(Cutout(opaque, velocity, rng.uniform(-0.02, 0.03), foot))
     if not cutouts:
         return []
-    chosen = draw.permutation(len(cutouts))[: draw.integers(0, motion.most_objects + 1)]
-    return [cutouts[place] for place in chosen]
+    chosen = rng.permutation(len(cutouts))[: rng.integers(0, motion.max_objects + 1)]
+    return [cutouts[index] for index in chosen]
 
 
-def _without(image: Image, labels: Labels, cutouts: list[Cutout]) -> tuple[Image, Labels]:
+def _remove(image: Image, labels: Labels, cutouts: list[Cutout]) -> tuple[Image, Labels]:
     """The still with the objects gone: what was behind them is filled from around."""
     if not cutouts:
         return image, labels
@@ -130,13 +129,13 @@ def _without(image: Image, labels: Labels, cutouts: list[Cutout]) -> tuple[Image
     if unknown.all():
         return background, labels
     _, nearest = cv2.distanceTransformWithLabels(unknown, cv2.DIST_L2, 5, labelType=cv2.DIST_LABEL_PIXEL)
-    of_pixel = np.zeros(nearest.max() + 1, np.uint8)
-    of_pixel[nearest[unknown == 0]] = labels[unknown == 0]
-    return background, np.where(hole > 0, of_pixel[nearest], labels)
+    label_of = np.zeros(nearest.max() + 1, np.uint8)
+    label_of[nearest[unknown == 0]] = labels[unknown == 0]
+    return background, np.where(hole > 0, label_of[nearest], labels)
 
 
-def _lay(frame: Image, over: Image, cover: NDArray[np.uint8]) -> None:
-    """Lay one picture over another, in place, where `cover` says; only the rows and columns it touches."""
+def _blend(frame: Image, over: Image, cover: NDArray[np.uint8]) -> None:
+    """Blend a picture over a frame, in place, by the opacity `cover`; only the rows and columns it touches."""
     rows, columns = np.flatnonzero(cover.any(1)), np.flatnonzero(cover.any(0))
     if not rows.size:
         return

@@ -9,18 +9,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from stmg.frames import Frame, Image
-from stmg.motion import Field, View, move, unexplained, view_of
-from stmg.overlay import IGNORE
-from stmg.state import Labels
+from stmg.errors import DataError, MissingPackageError
+from stmg.streaming.flow import Flow, warp
+from stmg.streaming.motion import View, make_view, measure_change
+from stmg.video.frames import Frame, Image
+from stmg.video.labels import IGNORE, Labels
 
 try:
     from torchmetrics.classification import MulticlassConfusionMatrix
 except ImportError:
-    raise ImportError('measuring accuracy needs torchmetrics: pip install "stmg[evaluate]"') from None
+    raise MissingPackageError('measuring accuracy needs torchmetrics: pip install "stmg[evaluate]"') from None
 
 BOUNDARY = 0.005  # how far a boundary reaches, as a share of the frame's diagonal: 3 pixels at 360x480
-EXPLAINED = 0.3  # of what is left over by motion, above which a cell is not followed from frame to frame
+EXPLAINED = 0.3  # difference left after warping, above which where a cell came from is not certain
 
 
 class ConfusionMatrix:
@@ -38,14 +39,15 @@ class ConfusionMatrix:
 
     def add(self, labels: Labels, truth: Labels) -> None:
         if labels.shape != truth.shape:
-            raise ValueError(f"labels are {labels.shape}, the truth {truth.shape}")
+            raise DataError(f"labels are {labels.shape}, the truth is {truth.shape}")
         if labels.max(initial=0) >= self.num_classes:
-            raise ValueError(f"the network tells class {labels.max()}, the data has {self.num_classes} classes from 0")
+            highest = labels.max()
+            raise DataError(f"the network predicts class {highest}, the data has {self.num_classes} classes from 0")
         known = np.where(truth < self.num_classes, truth.astype(np.int64), -1)
         self._metric.update(torch.from_numpy(labels.astype(np.int64)), torch.from_numpy(known))
 
     def iou(self) -> NDArray[np.float64]:
-        """Per class; not a number for a class that neither occurs nor is predicted."""
+        """(C,) of each class; NaN for a class that neither occurs nor is predicted."""
         hits = np.diag(self.counts).astype(np.float64)
         return _ratio(hits, self.counts.sum(0) + self.counts.sum(1) - hits)
 
@@ -70,11 +72,13 @@ class BoundaryIou:
     def add(self, labels: Labels, truth: Labels) -> None:
         reach = max(1, round(BOUNDARY * float(np.hypot(*truth.shape))))
         known = truth < len(self.both)
-        for number in range(len(self.both)):
-            said, true = (_outline(np.equal(each, number).astype(np.uint8), reach) & known for each in (labels, truth))
-            self.both[number] += np.count_nonzero(said & true)
-            self.either[number] += np.count_nonzero(said | true)
-            self.seen[number] |= bool(true.any())
+        for index in range(len(self.both)):
+            predicted, true = (
+                _outline(np.equal(each, index).astype(np.uint8), reach) & known for each in (labels, truth)
+            )
+            self.both[index] += np.count_nonzero(predicted & true)
+            self.either[index] += np.count_nonzero(predicted | true)
+            self.seen[index] |= bool(true.any())
 
     def mean(self) -> float:
         """Over the classes that occur in the truth."""
@@ -82,22 +86,22 @@ class BoundaryIou:
 
 
 class Consistency:
-    """Labels of a frame against those of the frame before, moved along: 1 where nothing flickers.
+    """Labels of a frame against those of the frame before, warped onto it: 1 where nothing flickers.
 
-    The motion is Farnebäck's at full length, not the one that streams carry labels along, which would judge itself.
-    What motion does not explain (it comes into view, or blurs) does not count.
+    The flow is Farnebäck's, not the one that streams warp labels along, which would measure itself.
+    What the flow does not explain (it comes into view, or blurs) does not count.
     """
 
     def __init__(self, num_classes: int) -> None:
         self.counts = ConfusionMatrix(num_classes)
         self._before: Labels | None = None
 
-    def add(self, labels: Labels, followed: Followed | None) -> None:
-        """The next frame's labels, and how it follows from the frame before; None if it does not."""
-        if followed is not None and self._before is not None and self._before.shape == labels.shape:
-            moved = move(self._before, followed.field, nearest=True)
-            known = labels < self.counts.num_classes  # the truth may be asked too, and it has pixels without a class
-            self.counts.add(np.where(known, labels, 0), np.where(followed.sure & known, moved, IGNORE))
+    def add(self, labels: Labels, correspondence: Correspondence | None) -> None:
+        """The next frame's labels, and where it was in the frame before; None if it does not follow from it."""
+        if correspondence is not None and self._before is not None and self._before.shape == labels.shape:
+            warped = warp(self._before, correspondence.flow, nearest=True)
+            known = labels < self.counts.num_classes  # the truth is measured too, and it has pixels without a class
+            self.counts.add(np.where(known, labels, 0), np.where(correspondence.certain & known, warped, IGNORE))
         self._before = labels
 
     def forget(self) -> None:
@@ -108,21 +112,21 @@ class Consistency:
         return self.counts.mean_iou()
 
 
-class Followed:
-    """How a frame follows from the one before: the same for all whose labels are compared."""
+class Correspondence:
+    """Where each pixel of a frame was in the one before, and where that is certain."""
 
     def __init__(self, before: Image, now: Image) -> None:
-        then, there = view_of(Frame(before)), view_of(Frame(now))
-        self.field = _farneback(then, there)
-        left = unexplained(then, there, self.field)
-        self.sure = cv2.resize(left, now.shape[1::-1], interpolation=cv2.INTER_LINEAR) < EXPLAINED
+        old, new = make_view(Frame(before)), make_view(Frame(now))
+        self.flow = _farneback(old, new)
+        residual = measure_change(old, new, self.flow)
+        self.certain = cv2.resize(residual, now.shape[1::-1], interpolation=cv2.INTER_LINEAR) < EXPLAINED
 
 
-def _farneback(before: View, now: View) -> Field:
-    flow: Any = cv2.calcOpticalFlowFarneback(now.grey, before.grey, None, 0.5, 4, 15, 3, 5, 1.1, 0)
-    height, width = now.grey.shape
-    field: Field = (flow / np.array([width, height], np.float32)).astype(np.float32)
-    return field
+def _farneback(before: View, now: View) -> Flow:
+    pixels: Any = cv2.calcOpticalFlowFarneback(now.gray, before.gray, None, 0.5, 4, 15, 3, 5, 1.1, 0)
+    height, width = now.gray.shape
+    flow: Flow = (pixels / np.array([width, height], np.float32)).astype(np.float32)
+    return flow
 
 
 def _outline(mask: NDArray[np.uint8], reach: int) -> NDArray[np.bool_]:

@@ -1,26 +1,31 @@
-"""Speed: contenders in turn over the same frames, so that all meet the same machine, with the spread over repeats."""
+"""Speed: methods in turn over the same frames, so that all meet the same machine, with the range over repeats."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from stmg.evaluation.stream import Stepper
-from stmg.scheduler import Level
-from stmg.state import Cost, FrameResult
+from stmg.evaluation.results import FrameCost, Latency, LevelLatency, Timing
+from stmg.evaluation.streams import Stepper
+from stmg.streaming.cost import Cost
+from stmg.streaming.schedulers import Level
+from stmg.streaming.state import FrameResult
 
-WARM_UP = 8  # frames of each contender that do not count
-TURN = 25  # frames that a contender gets before the next one has its turn
+WARM_UP = 8  # frames of each method that do not count
+TURN = 25  # frames that a method gets before the next one has its turn
+
+Name = TypeVar("Name", bound=Hashable)
 
 
 @dataclass
 class Times:
-    """Milliseconds of a contender, frame by frame, of each repeat."""
+    """Milliseconds of a method, frame by frame, of each repeat."""
 
     repeats: list[list[float]] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
@@ -37,7 +42,7 @@ class Times:
         return [min(times) for times in zip(*self.repeats, strict=True)]
 
     def fps(self, extra_ms: float = 0.0) -> list[float]:
-        """Frames a second over the whole stream, of each repeat; `extra_ms` is added to each frame."""
+        """Frames per second over the whole stream, of each repeat; `extra_ms` is added to each frame."""
         return [1000 / (float(np.mean(repeat)) + extra_ms) for repeat in self.repeats]
 
     def of_level(self, level: Level) -> list[float]:
@@ -50,98 +55,92 @@ class Times:
             return None
         return Cost(*(round(float(np.mean(values))) for values in zip(*known, strict=True)))
 
-    def told(self, base: Times, extra_ms: float = 0.0) -> dict[str, Any]:
+    def relative_to(self, base: Times, extra_ms: float = 0.0) -> Timing:
         """Figures beside those of the base network; ratios are of the same repeat."""
         ratios = [mine / other for mine, other in zip(self.fps(), base.fps(), strict=True)]
+        gain = float(np.median(ratios))
         cost, whole = self.cost(), base.cost()
-        promised = whole.macs / cost.macs if cost and whole and cost.macs else None
-        frame = float(np.median(base.all))
+        expected = whole.macs / cost.macs if cost and whole and cost.macs else None
         levels = {level: self.of_level(level) for level in Level if level in self.levels}
-        return {
-            "fps": round(float(np.median(self.fps())), 3),
-            "fps_spread": _spread(self.fps()),
-            "gain": round(float(np.median(ratios)), 4),
-            "gain_spread": _spread(ratios),
-            "promised": None if promised is None else round(promised, 4),
-            "kept_promise": None if promised is None else round(float(np.median(ratios)) / promised, 4),
+        carried = levels.get(Level.CARRY)
+        return Timing(
+            fps=round(float(np.median(self.fps())), 3),
+            fps_range=_range(self.fps()),
+            gain=round(gain, 4),
+            gain_range=_range(ratios),
+            expected_gain=None if expected is None else round(expected, 4),
+            gain_reached=None if expected is None else round(gain / expected, 4),
             # A carried frame runs no network: what it takes is what every frame takes beside it.
-            "overhead": round(float(np.median(levels[Level.CARRY])) / frame, 4) if Level.CARRY in levels else None,
-            "slowest_against_base": round(max(self.undisturbed) / float(np.median(base.undisturbed)), 4),
-            "fps_with_decoding_and_drawing": round(float(np.median(self.fps(extra_ms))), 3),
-            **_latency(self.all),
-            "levels": {
-                str(level): {"share": round(100 * self.levels.count(level) / len(self.levels), 2), **_latency(times)}
+            carry_overhead=round(float(np.median(carried)) / float(np.median(base.all)), 4) if carried else None,
+            slowest_frame=round(max(self.undisturbed) / float(np.median(base.undisturbed)), 4),
+            end_to_end_fps=round(float(np.median(self.fps(extra_ms))), 3),
+            latency=_latency(self.all),
+            levels=tuple(
+                LevelLatency(level, round(100 * self.levels.count(level) / len(self.levels), 2), _latency(times))
                 for level, times in levels.items()
-            },
-            "macs": None if cost is None else cost.macs,
-            "macs_without_head": None if cost is None else cost.macs - cost.head_macs,
-            "params": None if cost is None else cost.params,
-        }
+            ),
+            cost=FrameCost.of(cost),
+        )
 
 
-def race(
-    contenders: dict[str, Stepper],
+def time_interleaved(
+    steppers: Mapping[Name, Stepper],
     frames: Sequence[Any],
     repeats: int,
-    told: Callable[[str, int, int, FrameResult], None] | None = None,
+    on_frame: Callable[[Name, int, int, FrameResult], None] | None = None,
     starts: Collection[int] = (0,),
-) -> dict[str, Times]:
-    """Each contender over all frames, `repeats` times, in turns; `told` hears who, which repeat and frame.
+) -> dict[Name, Times]:
+    """Each stepper over all frames, `repeats` times, in turns; `on_frame` gets its name, repeat, index and result.
 
-    `starts` are the frames at which a video begins.
+    `starts` are the frames at which a video begins. Exports run exactly the blocks that were chosen.
     """
-    for contender in contenders.values():
-        warm_up(contender, frames)
-    times = {name: Times() for name in contenders}
-    order = deque(contenders)
-    for repeat in range(repeats):
-        for each in times.values():
-            each.repeats.append([])
-        for start in range(0, len(frames), TURN):
-            for name in order:
-                mine = times[name]
-                for number, frame in enumerate(frames[start : start + TURN], start):
-                    if number in starts:
-                        contenders[name].reset()
-                    result = contenders[name].step(frame)
-                    mine.repeats[-1].append(result.latency_ms)
-                    if repeat == 0:
-                        mine.levels.append(result.level)
-                        mine.costs.append(result.cost)
-                    if told is not None:
-                        told(name, repeat, number, result)
-            order.rotate()  # nobody always comes first
+    with ExitStack() as exact:
+        for stepper in steppers.values():
+            exact.enter_context(stepper.runtime.exact_patterns())
+            _warm_up(stepper, frames)
+        times = {name: Times() for name in steppers}
+        order = deque(steppers)
+        for repeat in range(repeats):
+            for each in times.values():
+                each.repeats.append([])
+            for start in range(0, len(frames), TURN):
+                for name in order:
+                    for index, frame in enumerate(frames[start : start + TURN], start):
+                        if index in starts:
+                            steppers[name].reset()
+                        result = steppers[name].step(frame)
+                        times[name].repeats[-1].append(result.latency_ms)
+                        if repeat == 0:
+                            times[name].levels.append(result.level)
+                            times[name].costs.append(result.cost)
+                        if on_frame is not None:
+                            on_frame(name, repeat, index, result)
+                order.rotate()  # nobody always comes first
     return times
 
 
-def warm_up(contender: Stepper, frames: Sequence[Any]) -> None:
+def _warm_up(stepper: Stepper, frames: Sequence[Any]) -> None:
     """A few frames that do not count; all of them where an export has to compile the patterns that will come."""
-    runtime = getattr(contender, "runtime", None)
-    waits = hasattr(runtime, "waits")
-    if waits:
-        runtime.waits = True  # type: ignore[union-attr]
-    contender.reset()
-    for frame in frames if waits else frames[:WARM_UP]:
-        contender.step(frame)
-    if waits:
-        runtime.waits = False  # type: ignore[union-attr]
+    stepper.reset()
+    for frame in frames if stepper.runtime.input_size is not None else frames[:WARM_UP]:
+        stepper.step(frame)
 
 
 def mean_ms(run: Callable[[], Any], least: int = 5, seconds: float = 1.0) -> float:
     """Mean milliseconds of a call."""
     run()
-    taken: list[float] = []
-    while len(taken) < least or sum(taken) < seconds:
+    durations: list[float] = []
+    while len(durations) < least or sum(durations) < seconds:
         started = time.perf_counter()
         run()
-        taken.append(time.perf_counter() - started)
-    return 1000 * float(np.mean(taken))
+        durations.append(time.perf_counter() - started)
+    return 1000 * float(np.mean(durations))
 
 
-def _latency(times: list[float]) -> dict[str, float]:
-    middle, most = np.percentile(times, (50, 95))
-    return {"p50_ms": round(float(middle), 3), "p95_ms": round(float(most), 3), "max_ms": round(max(times), 3)}
+def _latency(times: list[float]) -> Latency:
+    middle, high = np.percentile(times, (50, 95))
+    return Latency(round(float(middle), 3), round(float(high), 3), round(max(times), 3))
 
 
-def _spread(values: list[float]) -> list[float]:
-    return [round(min(values), 4), round(max(values), 4)]
+def _range(values: list[float]) -> tuple[float, float]:
+    return round(min(values), 4), round(max(values), 4)

@@ -1,41 +1,60 @@
-"""Tables: one form for the screen, Markdown and HTML, so that the same figures are told everywhere."""
+"""Tables of results, narrow enough for 80 columns: one form for the screen, Markdown and HTML."""
 
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal
 
+from rich import box
+from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-INTERRUPTED = ", interrupted"
+from stmg.evaluation.results import (
+    AblationResult,
+    BenchmarkResult,
+    EvaluationResult,
+    FrameCost,
+    ProfileResult,
+    Result,
+    Size,
+    SizeBenchmark,
+    StreamScores,
+)
+
 NOTHING = "-"
 
 
 @dataclass
-class Sheet:
+class TextTable:
     """A titled table of text."""
 
     title: str
-    heads: tuple[str, ...]
+    headings: tuple[str, ...]
     rows: list[tuple[str, ...]] = field(default_factory=list)
     note: str = ""
 
     def add(self, *cells: str) -> None:
-        assert len(cells) == len(self.heads), (cells, self.heads)
+        assert len(cells) == len(self.headings), (cells, self.headings)
         self.rows.append(cells)
 
-    def rich(self) -> Table:
-        table = Table(title=escape(self.title), caption=escape(self.note) or None)
-        for number, head in enumerate(self.heads):
-            table.add_column(escape(head), justify="right" if number else "left")
+    def rich(self) -> Group:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        for index, heading in enumerate(self.headings):
+            # Names and headings wrap where the terminal is narrow, figures never do.
+            justify: Literal["left", "right"] = "right" if index else "left"
+            width = max(map(len, heading.split() + [row[index] for row in self.rows]), default=0) if index else None
+            table.add_column(escape(heading), justify=justify, width=width, overflow="fold", vertical="top")
         for row in self.rows:
             table.add_row(*map(escape, row))
-        return table
+        note = [Text(f"{self.note}\n", style="dim")] if self.note else []
+        return Group(Text(self.title, style="bold"), table, *note)
 
     def markdown(self) -> str:
-        lines = [self.heads, ("---",) + ("---:",) * (len(self.heads) - 1), *self.rows]
+        lines = [self.headings, ("---",) + ("---:",) * (len(self.headings) - 1), *self.rows]
         body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
         return f"**{self.title}**\n\n{body}\n" + (f"\n{self.note}\n" if self.note else "")
 
@@ -45,8 +64,183 @@ class Sheet:
 
         rows = "\n".join(row(cells, "td") for cells in self.rows)
         note = f"<p class=note>{html.escape(self.note)}</p>" if self.note else ""
-        heads = row(self.heads, "th")
-        return f"<h3>{html.escape(self.title)}</h3><table><thead>{heads}</thead><tbody>{rows}</tbody></table>{note}"
+        head = row(self.headings, "th")
+        return f"<h3>{html.escape(self.title)}</h3><table><thead>{head}</thead><tbody>{rows}</tbody></table>{note}"
+
+
+def result_tables(result: Result) -> list[TextTable]:
+    """The tables of any result."""
+    if isinstance(result, EvaluationResult):
+        return evaluation_tables(result)
+    if isinstance(result, BenchmarkResult):
+        return [table for run in result.sizes for table in benchmark_tables(result, run)]
+    if isinstance(result, AblationResult):
+        return ablation_tables(result)
+    assert isinstance(result, ProfileResult)
+    return [profile_table(result)]
+
+
+def evaluation_tables(result: EvaluationResult) -> list[TextTable]:
+    """Base beside stream; IoU of each class; accuracy by distance from the last key frame; the paper's protocol."""
+    base, stream = result.base, result.stream
+    title = f"{result.model} on {result.data} {result.split}, {size_text(result.size)}, {stream.frames} frames"
+    motion = ", ".join(f"{name} on {count}" for name, count in result.motion.items())
+    note = f"{result.settings}; {result.runtime}; motion: {motion} frames"
+    if result.truth_consistency is not None:
+        note += f"; the labels' own temporal consistency is {result.truth_consistency:.2f} %"
+    main = TextTable(title + _interrupted(result), ("", "base", "stmg", "change"), note=note)
+    _add_accuracies(main, base, stream)
+    _add_costs(main, base.cost, stream.cost)
+    for whole, part in zip(base.levels, stream.levels, strict=True):
+        main.add(f"{part.level} frames", number(whole.share, 0, " %"), number(part.share, 0, " %"), "")
+    if stream.kept_blocks is not None:
+        main.add("blocks run on partial frames", "", number(stream.kept_blocks, 0, " %"), "")
+    tables = [main]
+    if stream.miou is not None:
+        tables += [_class_table(base, stream), _distance_table(base, stream)]
+    if result.paper_protocol is not None:
+        pairs = result.paper_protocol
+        title = f"The paper's protocol: {pairs.frames} labeled frames, each given the one before"
+        table = TextTable(title, ("mIoU", "base", "stmg", "change"))
+        cells = (number(pairs.base_miou), number(pairs.miou), change(pairs.miou, pairs.base_miou))
+        table.add(f"{pairs.level} frames", *cells)
+        tables.append(table)
+    return tables
+
+
+def _add_accuracies(table: TextTable, base: StreamScores, stream: StreamScores) -> None:
+    rows: list[tuple[str, Callable[[StreamScores], float | None]]] = [
+        ("mIoU", lambda scores: scores.miou),
+        ("boundary IoU", lambda scores: scores.boundary_iou),
+        ("temporal consistency", lambda scores: scores.consistency),
+        ("agreement with base, pixels", lambda scores: scores.agreement_pixels),
+        ("agreement with base, mIoU", lambda scores: scores.agreement_miou),
+    ]
+    for name, value in rows:
+        whole, part = value(base), value(stream)
+        if part is not None:
+            table.add(name, number(whole, unit=" %"), number(part, unit=" %"), change(part, whole))
+
+
+def _add_costs(table: TextTable, base: FrameCost | None, stream: FrameCost | None) -> None:
+    rows: list[tuple[str, Callable[[FrameCost], int], float]] = [
+        ("GMACs per frame", lambda cost: cost.macs, 1e9),
+        ("GMACs without head, as in the paper", lambda cost: cost.macs_without_head, 1e9),
+        ("M parameters per frame", lambda cost: cost.params, 1e6),
+    ]
+    for name, value, unit in rows:
+        whole, part = (None if cost is None else value(cost) / unit for cost in (base, stream))
+        table.add(name, number(whole), number(part), change(part, whole))
+
+
+def _class_table(base: StreamScores, stream: StreamScores) -> TextTable:
+    table = TextTable("IoU of each class", ("class", "base", "stmg", "difference"))
+    for whole, part in zip(base.classes, stream.classes, strict=True):
+        if whole.iou is not None and part.iou is not None:
+            table.add(part.name, number(whole.iou), number(part.iou), f"{part.iou - whole.iou:+.2f}")
+    return table
+
+
+def _distance_table(base: StreamScores, stream: StreamScores) -> TextTable:
+    table = TextTable("mIoU by distance from the last key frame", ("frames since", "base", "stmg", "change"))
+    for whole, part in zip(base.by_distance, stream.by_distance, strict=True):
+        table.add(str(part.distance), number(whole.miou), number(part.miou), change(part.miou, whole.miou))
+    return table
+
+
+def benchmark_tables(result: BenchmarkResult, run: SizeBenchmark) -> list[TextTable]:
+    """Accuracy and speed; latency; cost; each level apart: at one size."""
+    size = size_text(run.size)
+    title = f"{result.model} on {result.source}, {size}, {run.frames} frames, {result.repeats} repeats"
+    turns = f"in turns of {run.frames_per_turn} frames; gain is FPS relative to the base on the same runtime"
+    note = "; ".join(filter(None, (run.settings, str(result.machine), run.runtime, turns, result.warning)))
+    headings = ("", "mIoU", "change", "MACs", "FPS", "gain", "p95 ms")
+    speed = TextTable(title + _interrupted(result), headings, note=note)
+    latency = TextTable(
+        f"Latency, {size}",
+        ("", "p50 ms", "p95 ms", "max ms", "slowest frame", "carried frame", "gain range"),
+        note="slowest frame (by the fastest of its repeats) and median carried frame: relative to a median base frame",
+    )
+    reading = "rendering is not counted" if run.read_ms is None else f"reading takes {run.read_ms:.1f} ms"
+    cost = TextTable(
+        f"Cost of a mean frame, {size}",
+        ("", "GMACs", "without head", "M params", "MACs gain", "reached", "peak MB", "total FPS"),
+        note=f"{reading}, drawing takes {run.draw_ms:.1f} ms per frame; total: with both",
+    )
+    levels = TextTable(f"Each level, {size}", ("", "level", "share", "p50 ms", "p95 ms", "max ms"))
+    base = run.rows[0]
+    for row in run.rows:
+        name, timing = row.method.name, row.timing
+        milliseconds = (timing.latency.p50_ms, timing.latency.p95_ms, timing.latency.max_ms)
+        speed.add(
+            name,
+            number(row.miou),
+            change(row.miou, base.miou),
+            _macs_share(timing.cost, base.timing.cost),
+            number(timing.fps, 1),
+            ratio(timing.gain),
+            number(timing.latency.p95_ms, 1),
+        )
+        latency.add(
+            name,
+            *(number(ms, 1) for ms in milliseconds),
+            ratio(timing.slowest_frame),
+            NOTHING if timing.carry_overhead is None else f"{100 * timing.carry_overhead:.1f} %",
+            NOTHING if result.repeats == 1 else f"{timing.gain_range[0]:.2f}-{timing.gain_range[1]:.2f}",
+        )
+        cost.add(
+            name,
+            *_cost_cells(timing.cost),
+            ratio(timing.expected_gain),
+            number(timing.gain_reached),
+            number(None if row.peak_memory is None else row.peak_memory / 1e6, 0),
+            number(timing.end_to_end_fps, 1),
+        )
+        for at in timing.levels:
+            cells = (number(ms) for ms in (at.latency.p50_ms, at.latency.p95_ms, at.latency.max_ms))
+            levels.add(name, at.level, number(at.share, 0, " %"), *cells)
+    return [speed, latency, cost, levels]
+
+
+def ablation_tables(result: AblationResult) -> list[TextTable]:
+    """In the paper's layout."""
+    where = f"{result.model} on {result.data} {result.split}, {size_text(result.size)}, {result.frames} frames"
+    note = f"{result.settings}; {result.runtime}; ± is the standard deviation over {result.seeds} seeds"
+    if result.base.cost is not None:
+        note += f"; MACs are relative to the base network's {result.base.cost.macs / 1e9:.2f} G"
+    note += "; key: key frames; blocks: those that ran on partial frames"
+    tables = []
+    for group in result.tables:
+        headings: tuple[str, ...] = ("", "mIoU", "change", "MACs", "params", "key", "blocks")
+        timed = any(row.fps is not None for row in group.rows)
+        headings += ("FPS", "gain") if timed else ()
+        table = TextTable(f"{group.title}: {where}{_interrupted(result)}", headings)
+        for row in group.rows:
+            table.add(
+                row.name,
+                number(row.miou) + ("" if row.miou_std is None else f" ± {row.miou_std:.2f}"),
+                change(row.miou, result.base.miou),
+                _macs_share(row.cost, result.base.cost),
+                number(None if row.cost is None else row.cost.params / 1e6, unit=" M"),
+                number(row.key_share, 0, " %"),
+                number(row.kept_blocks, 0, " %"),
+                *((number(row.fps, 1), ratio(row.gain)) if timed else ()),
+            )
+        tables.append(table)
+    if tables:
+        tables[-1].note = note  # once for all of them
+    return tables
+
+
+def profile_table(result: ProfileResult) -> TextTable:
+    """What each drift budget would do."""
+    title = f"{result.source} with {result.model}, {size_text(result.size)}, {result.frames} frames"
+    table = TextTable(title, ("drift budget", "key frames", "labels changed", "expected gain"), note=result.verdict)
+    for outcome in result.budgets:
+        mark = " <" if outcome == result.best else ""
+        cells = (number(100 * outcome.key_share, 0, " %"), number(100 * outcome.changed, 2, " %"))
+        table.add(f"{outcome.budget:g}{mark}", *cells, ratio(outcome.gain))
+    return table
 
 
 def number(value: float | None, digits: int = 2, unit: str = "") -> str:
@@ -54,166 +248,28 @@ def number(value: float | None, digits: int = 2, unit: str = "") -> str:
     return NOTHING if value is None else f"{value:.{digits}f}{unit}"
 
 
-def relative(value: float | None, base: float | None) -> str:
+def ratio(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}x"
+
+
+def change(value: float | None, base: float | None) -> str:
     """How far a figure is from another, in percent of that."""
     return NOTHING if value is None or not base else f"{100 * (value / base - 1):+.2f} %"
 
 
-def giga(value: float | None) -> str:
-    return NOTHING if value is None else f"{value / 1e9:.2f} G"
+def size_text(size: Size) -> str:
+    return f"{size[0]}x{size[1]}"
 
 
-def mega(value: float | None) -> str:
-    return NOTHING if value is None else f"{value / 1e6:.2f} M"
+def _macs_share(cost: FrameCost | None, base: FrameCost | None) -> str:
+    return NOTHING if cost is None or base is None or not base.macs else f"{100 * cost.macs / base.macs:.1f} %"
 
 
-def share(value: float | None, whole: float | None) -> str:
-    return NOTHING if value is None or not whole else f"{100 * value / whole:.1f} %"
+def _cost_cells(cost: FrameCost | None) -> tuple[str, str, str]:
+    if cost is None:
+        return NOTHING, NOTHING, NOTHING
+    return number(cost.macs / 1e9), number(cost.macs_without_head / 1e9), number(cost.params / 1e6)
 
 
-def evaluation_sheets(told: dict[str, Any]) -> list[Sheet]:
-    """What `stmg evaluate` found."""
-    base, ours = told["base"], told["ours"]
-    where = f"{told['model']} on {told['data']}, {told['size'][0]}x{told['size'][1]}, {ours['frames']} frames"
-    where += INTERRUPTED if told.get("interrupted") else ""
-    note = f"{told['settings']}; {told['runtime']}"
-    main = Sheet(where, ("", "base on every frame", "stmg", "relative"), note=note)
-    for name, key in (
-        ("mIoU", "miou"),
-        ("boundary IoU", "boundary_iou"),
-        ("temporal consistency", "consistency"),
-        ("agreement with the base, pixels", "agreement_pixels"),
-        ("agreement with the base, mIoU", "agreement_miou"),
-    ):
-        if ours[key] is not None:
-            main.add(name, number(base[key], unit=" %"), number(ours[key], unit=" %"), relative(ours[key], base[key]))
-    for name, key, shown in (
-        ("GMACs a frame", "macs", giga),
-        ("GMACs without the head, as the paper counts", "macs_without_head", giga),
-        ("parameters a frame", "params", mega),
-    ):
-        main.add(name, shown(base[key]), shown(ours[key]), relative(ours[key], base[key]))
-    for level, part in ours["levels"].items():
-        main.add(f"{level} frames", number(base["levels"][level], 0, " %"), number(part, 0, " %"), "")
-    if ours["blocks_kept"] is not None:
-        main.add("blocks kept on partial frames", "", number(ours["blocks_kept"], 0, " %"), "")
-    sheets = [main]
-    if ours["miou"] is not None:
-        classes = Sheet("IoU of each class", ("class", "base", "stmg", "difference"))
-        for name, value in ours["iou"].items():
-            if value is not None and base["iou"][name] is not None:
-                before = base["iou"][name]
-                classes.add(name, number(before), number(value), f"{value - before:+.2f}")
-        distance = Sheet("mIoU by distance from the last key frame", ("frames since", "base", "stmg", "relative"))
-        for row, other in zip(ours["by_distance"], base["by_distance"], strict=True):
-            cells = (number(other["miou"]), number(row["miou"]), relative(row["miou"], other["miou"]))
-            distance.add(str(row["distance"]), *cells)
-        sheets += [classes, distance]
-    fields = ", ".join(f"{name} on {count}" for name, count in told["motion"].items())
-    main.note += f"; motion: {fields} frames"
-    if told.get("truth_consistency") is not None:
-        main.note += f"; the truth's own temporal consistency is {told['truth_consistency']:.2f} %"
-    if told.get("paper_protocol") is not None:
-        pairs = told["paper_protocol"]
-        title = f"The paper's protocol: {pairs['frames']} labelled frames, each given the one before"
-        paper = Sheet(title, ("", "base", "stmg", "relative"))
-        cells = (number(pairs["base_miou"]), number(pairs["miou"]), relative(pairs["miou"], pairs["base_miou"]))
-        paper.add(f"{pairs['level']} frames", *cells)
-        sheets.append(paper)
-    return sheets
-
-
-def benchmark_sheets(told: dict[str, Any]) -> list[Sheet]:
-    """What `stmg benchmark` found: accuracy and speed, cost, and each level apart, for each size."""
-    sheets = []
-    for run in told["sizes"]:
-        size = f"{run['size'][0]}x{run['size'][1]}"
-        title = f"{told['model']} on {told['source']}, {size}, {run['frames']} frames, {told['repeats']} repeats"
-        turns = f"in turns of {run['turn']} frames; gain is of the same repeat, beside it the least and the most"
-        heads = ("", "mIoU", "relative", "MACs", "FPS", "gain", "spread", "p50 ms", "p95 ms", "max ms")
-        note = f"{run['settings']}; {told['machine_line']}; {run['runtime']}; {turns}"
-        note += f"; {told['warning']}" if told.get("warning") else ""
-        speed = Sheet(title, heads, note=note)
-        read = "frames are rendered, not read" if run["read_ms"] is None else f"reading takes {run['read_ms']:.1f} ms"
-        reading = f"{read}, drawing {run['draw_ms']:.1f} ms a frame"
-        cost = Sheet(
-            f"Cost of a mean frame, {size}",
-            (
-                "",
-                "GMACs",
-                "without head",
-                "params",
-                "gain the MACs promise",
-                "kept",
-                "a carried frame / base",
-                "slowest frame / base",
-                "peak memory",
-                "FPS with reading and drawing",
-            ),
-            note=f"{reading}; the slowest frame by the fastest of its repeats, against a median frame of the base",
-        )
-        levels = Sheet(f"Each level apart, {size}", ("", "level", "share", "p50 ms", "p95 ms", "max ms"))
-        base = next(iter(run["contenders"].values()))
-        for name, row in run["contenders"].items():
-            speed.add(
-                name,
-                number(row.get("miou")),
-                relative(row.get("miou"), base.get("miou")),
-                share(row["macs"], base["macs"]),
-                number(row["fps"], 1),
-                f"{row['gain']:.2f}x",
-                NOTHING if told["repeats"] == 1 else f"{row['gain_spread'][0]:.2f} to {row['gain_spread'][1]:.2f}",
-                *(number(row[key], 1) for key in ("p50_ms", "p95_ms", "max_ms")),
-            )
-            memory = NOTHING if row.get("memory") is None else f"{row['memory'] / 1e6:.0f} MB"
-            whole = number(row["fps_with_decoding_and_drawing"], 1)
-            promised = NOTHING if row["promised"] is None else f"{row['promised']:.2f}x"
-            counted = (giga(row["macs"]), giga(row["macs_without_head"]), mega(row["params"]))
-            kept = number(row["kept_promise"], 2)
-            overhead = NOTHING if row.get("overhead") is None else f"{row['overhead']:.1%}"
-            cost.add(name, *counted, promised, kept, overhead, f"{row['slowest_against_base']:.2f}x", memory, whole)
-            for level, at in row["levels"].items():
-                cells = (number(at[key], 2) for key in ("p50_ms", "p95_ms", "max_ms"))
-                levels.add(name, level, number(at["share"], 0, " %"), *cells)
-        sheets += [speed, cost, levels]
-    return sheets
-
-
-def ablation_sheets(told: dict[str, Any]) -> list[Sheet]:
-    """What `stmg ablate` found, in the paper's layout."""
-    sheets = []
-    base = told["base"]
-    note = f"{told['settings']}; {told['runtime']}; ± is the deviation over {told['seeds']} draws"
-    where = f"{told['data']}, {told['size'][0]}x{told['size'][1]}, {told['frames']} frames"
-    for title, rows in told["tables"].items():
-        title += f": {told['model']} on {where}" + (INTERRUPTED if told.get("interrupted") else "")
-        heads = ("", "mIoU", "drop", "MACs", "of the base's", "params", "key frames", "blocks kept")
-        timed = any("fps" in row for row in rows)
-        sheet = Sheet(title, (*heads, "FPS", "gain") if timed else heads, note=note)
-        for row in rows:
-            deviation = f" ± {row['deviation']:.2f}" if row["deviation"] is not None else ""
-            sheet.add(
-                row["name"],
-                number(row["miou"]) + deviation,
-                relative(row["miou"], base["miou"]),
-                giga(row["macs"]),
-                share(row["macs"], base["macs"]),
-                mega(row["params"]),
-                number(row["key"], 0, " %"),
-                number(row["kept"], 0, " %"),
-                *((number(row["fps"], 1), f"{row['gain']:.2f}x") if timed else ()),
-            )
-        sheets.append(sheet)
-    return sheets
-
-
-def profile_sheets(told: dict[str, Any]) -> list[Sheet]:
-    """What `stmg profile` found."""
-    title = f"{told['source']} with {told['model']}, {told['size'][0]}x{told['size'][1]}, {told['frames']} frames"
-    heads = ("drift budget", "key frames", "labels changed", "speed-up to expect")
-    sheet = Sheet(title, heads, note=told["verdict"])
-    for row in told["chances"]:
-        mark = " <" if row["budget"] == told["chosen"] else ""
-        cells = (number(100 * row["key_share"], 0, " %"), number(100 * row["changed"], 2, " %"))
-        sheet.add(f"{row['budget']:g}{mark}", *cells, f"{row['speed_up']:.2f}x")
-    return [sheet]
+def _interrupted(result: Result) -> str:
+    return ", interrupted" if result.interrupted else ""

@@ -7,9 +7,10 @@ from functools import partial
 
 from torch import nn
 
+from stmg.errors import ModelError
 from stmg.networks import lite
 from stmg.networks.ddrnet import SIZES, DDRNet
-from stmg.networks.foreign import load_foreign, named_like, read_state_dict
+from stmg.networks.foreign import load_foreign, match_names, read_state_dict
 from stmg.networks.lite import LiteNet
 from stmg.networks.small import SmallNet
 
@@ -23,11 +24,11 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
 def build(name: str, num_classes: int, auxiliary: bool = False) -> nn.Module:
     """A network of the package with fresh weights; `auxiliary` adds the second head that DDRNets are trained with."""
     if name not in NETWORKS:
-        raise ValueError(f"no network is called {name!r}; there are {', '.join(NETWORKS)}")
+        raise ModelError(f"no network is called {name!r}; there are {', '.join(NETWORKS)}")
     if num_classes < 2:
-        raise ValueError(f"a segmentation network needs at least 2 classes; got {num_classes}")
+        raise ModelError(f"a segmentation network needs at least 2 classes; got {num_classes}")
     if auxiliary and name not in SIZES:
-        raise ValueError(f"{name} has no auxiliary head; {', '.join(SIZES)} have one")
+        raise ModelError(f"{name} has no auxiliary head; {', '.join(SIZES)} have one")
     return NETWORKS[name](num_classes=num_classes, **({"auxiliary": True} if auxiliary else {}))
 
 
@@ -35,12 +36,12 @@ def pretrain(network: nn.Module, name: str, source: str) -> None:
     """Start a network from `imagenet`, or from the tensors of a checkpoint file that fit it."""
     if source != "imagenet":
         own = network.state_dict()
-        state = named_like(read_state_dict(source), own)
+        state = match_names(read_state_dict(source), own)
         fitting = {key: value for key, value in state.items() if key in own and value.shape == own[key].shape}
         if not any(key.endswith("weight") for key in fitting):
-            raise ValueError(f"nothing in {source} fits {name}: it is of another network")
+            raise ModelError(f"nothing in {source} fits {name}: it is of another network")
         load_foreign(network, fitting, heads=tuple(name for name in own if name not in fitting))
     elif isinstance(network, LiteNet):
         lite.load_imagenet(network, name)
     else:
-        raise ValueError(f"there are no ImageNet weights for {name} here; {', '.join(lite.SIZES)} have some")
+        raise ModelError(f"there are no ImageNet weights for {name} here; {', '.join(lite.SIZES)} have some")

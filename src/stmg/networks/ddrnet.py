@@ -55,16 +55,16 @@ class DDRNet(nn.Module):
             num_blocks = sizes.blocks[2] // len(halves)
             self.add_module(f"layer{tag}", _stage(width, context, num_blocks, stride=context // width))
             self.add_module(f"layer{tag}_", _stage(detail, detail, num_blocks))
-            self.add_module(f"compression{tag}", nn.Sequential(*_normalised(detail, context, kernel=1)))
-            self.add_module(f"down{tag}", nn.Sequential(*_normalised(context, detail, stride=2)))
+            self.add_module(f"compression{tag}", nn.Sequential(*_conv_and_norm(detail, context, kernel=1)))
+            self.add_module(f"down{tag}", nn.Sequential(*_conv_and_norm(context, detail, stride=2)))
             width = context
         self.layer4 = _stage(context, planes * 8, sizes.blocks[3], stride=2)
         self.layer4_ = _stage(detail, detail, sizes.blocks[3])
-        self.compression4 = nn.Sequential(*_normalised(detail, planes * 8, kernel=1))
+        self.compression4 = nn.Sequential(*_conv_and_norm(detail, planes * 8, kernel=1))
         self.down4 = nn.Sequential(
-            *_normalised(context, detail, stride=2),
+            *_conv_and_norm(context, detail, stride=2),
             nn.ReLU(inplace=True),
-            *_normalised(planes * 8, context, stride=2),
+            *_conv_and_norm(planes * 8, context, stride=2),
         )
         self.exchanges = (*halves, "4")
         self.layer5 = nn.Sequential(Bottleneck(planes * 8, stride=2))
@@ -85,7 +85,7 @@ class DDRNet(nn.Module):
             low, detail = self._exchange(tag, low, detail)
         context = self.spp(self.layer5(F.relu(low, inplace=True)))
         detail = self.layer5_(F.relu(detail, inplace=True))
-        logits: Tensor = self.final_layer(_resized(context, detail).add_(detail))
+        logits: Tensor = self.final_layer(_resize_like(context, detail).add_(detail))
         return logits if self.seghead_extra is None else (logits, self.seghead_extra(half_way))
 
     def _exchange(self, tag: str, low: Tensor, detail: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,7 +94,7 @@ class DDRNet(nn.Module):
         detail = self.get_submodule(f"layer{tag}_")(detail)
         to_low = self.get_submodule(f"down{tag}")(F.relu(detail))
         to_detail = self.get_submodule(f"compression{tag}")(F.relu(low))
-        return to_low.add_(low), _resized(to_detail, detail).add_(detail)
+        return to_low.add_(low), _resize_like(to_detail, detail).add_(detail)
 
 
 class BasicBlock(nn.Module):
@@ -102,8 +102,8 @@ class BasicBlock(nn.Module):
 
     def __init__(self, inputs: int, planes: int, stride: int = 1, last: bool = False) -> None:
         super().__init__()
-        self.conv1, self.bn1 = _normalised(planes, inputs, stride=stride)
-        self.conv2, self.bn2 = _normalised(planes, planes)
+        self.conv1, self.bn1 = _conv_and_norm(planes, inputs, stride=stride)
+        self.conv2, self.bn2 = _conv_and_norm(planes, planes)
         self.downsample = _projection(inputs, planes, stride)
         self.last = last
 
@@ -118,9 +118,9 @@ class Bottleneck(nn.Module):
 
     def __init__(self, planes: int, stride: int = 1) -> None:
         super().__init__()
-        self.conv1, self.bn1 = _normalised(planes, planes, kernel=1)
-        self.conv2, self.bn2 = _normalised(planes, planes, stride=stride)
-        self.conv3, self.bn3 = _normalised(planes * 2, planes, kernel=1)
+        self.conv1, self.bn1 = _conv_and_norm(planes, planes, kernel=1)
+        self.conv2, self.bn2 = _conv_and_norm(planes, planes, stride=stride)
+        self.conv3, self.bn3 = _conv_and_norm(planes * 2, planes, kernel=1)
         self.downsample = _projection(planes, planes * 2, stride)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -135,18 +135,18 @@ class PyramidPooling(nn.Module):
 
     def __init__(self, inputs: int, planes: int, outputs: int) -> None:
         super().__init__()
-        self.scale0 = _preactivated(inputs, planes)
+        self.scale0 = _norm_relu_conv(inputs, planes)
         pools = [nn.AvgPool2d(2 ** (n + 1) + 1, 2**n, 2**n) for n in (1, 2, 3)]
         for number, pool in enumerate([*pools, nn.AdaptiveAvgPool2d(1)], start=1):
-            self.add_module(f"scale{number}", nn.Sequential(pool, *_preactivated(inputs, planes)))
-            self.add_module(f"process{number}", _preactivated(planes, planes, kernel=3))
-        self.compression = _preactivated(planes * 5, outputs)
-        self.shortcut = _preactivated(inputs, outputs)
+            self.add_module(f"scale{number}", nn.Sequential(pool, *_norm_relu_conv(inputs, planes)))
+            self.add_module(f"process{number}", _norm_relu_conv(planes, planes, kernel=3))
+        self.compression = _norm_relu_conv(planes * 5, outputs)
+        self.shortcut = _norm_relu_conv(inputs, outputs)
 
     def forward(self, x: Tensor) -> Tensor:
         scales = [self.scale0(x)]
         for number in (1, 2, 3, 4):
-            pooled = _resized(self.get_submodule(f"scale{number}")(x), x)
+            pooled = _resize_like(self.get_submodule(f"scale{number}")(x), x)
             scales.append(self.get_submodule(f"process{number}")(pooled + scales[-1]))
         return self.compression(torch.cat(scales, 1)) + self.shortcut(x)  # type: ignore[no-any-return]
 
@@ -173,12 +173,12 @@ def _stage(inputs: int, planes: int, num_blocks: int, stride: int = 1) -> nn.Seq
     return nn.Sequential(*blocks)
 
 
-def _normalised(outputs: int, inputs: int, kernel: int = 3, stride: int = 1) -> tuple[nn.Conv2d, nn.BatchNorm2d]:
+def _conv_and_norm(outputs: int, inputs: int, kernel: int = 3, stride: int = 1) -> tuple[nn.Conv2d, nn.BatchNorm2d]:
     convolution = nn.Conv2d(inputs, outputs, kernel, stride=stride, padding=kernel // 2, bias=False)
     return convolution, nn.BatchNorm2d(outputs)
 
 
-def _preactivated(inputs: int, outputs: int, kernel: int = 1) -> nn.Sequential:
+def _norm_relu_conv(inputs: int, outputs: int, kernel: int = 1) -> nn.Sequential:
     convolution = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False)
     return nn.Sequential(nn.BatchNorm2d(inputs), nn.ReLU(inplace=True), convolution)
 
@@ -186,8 +186,8 @@ def _preactivated(inputs: int, outputs: int, kernel: int = 1) -> nn.Sequential:
 def _projection(inputs: int, outputs: int, stride: int) -> nn.Sequential | None:
     if stride == 1 and inputs == outputs:
         return None
-    return nn.Sequential(*_normalised(outputs, inputs, kernel=1, stride=stride))
+    return nn.Sequential(*_conv_and_norm(outputs, inputs, kernel=1, stride=stride))
 
 
-def _resized(x: Tensor, like: Tensor) -> Tensor:
+def _resize_like(x: Tensor, like: Tensor) -> Tensor:
     return F.interpolate(x, size=like.shape[-2:], mode="bilinear", align_corners=False)

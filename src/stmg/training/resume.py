@@ -1,70 +1,106 @@
-"""Going on with a run: what is kept of it, and whether a folder holds a run of the same recipe."""
+"""Resuming a run: what is saved of it, and whether a folder holds a run of the same recipe."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import fields, is_dataclass
+import math
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn, optim
+from torch.optim.swa_utils import AveragedModel
 
-from stmg.config import Recipe, read_recipe, recipe_text
+from stmg.errors import SettingsError, TrainingError
+from stmg.files import atomic_path, write_atomically
+from stmg.training.recipe import Recipe, format_recipe, read_recipe
 
 STATE = "state.pt"
 RECIPE = "recipe.yaml"
 # What may change from one part of a run to the next: it has no bearing on the weights.
-FREE = ("notes", "evaluate_every", "save_every", "data.memory", "data.workers")
+FREE = ("notes", "evaluate_every", "save_every", "data.cache_gb", "data.workers")
+# What parts of a state were called in earlier versions.
+EARLIER_NAMES = {"optimizer": "optimiser"}
 
 
-def claim(recipe: Recipe, folder: Path) -> None:
-    """Make a folder this recipe's, or say why it cannot be."""
-    written = folder / RECIPE
-    if (folder / STATE).is_file() and written.is_file():
+@dataclass
+class Progress:
+    """How far a run has come."""
+
+    step: int = 0
+    """Steps done."""
+    best: float = -math.inf
+    """The largest score so far."""
+    figures: dict[str, float] | None = None
+    """Of the last evaluation."""
+    minutes: float = 0.0
+
+    def state_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def load_state_dict(self, content: dict[str, Any]) -> None:
+        for name, value in content.items():
+            setattr(self, name, value)
+
+
+@dataclass
+class TrainingState:
+    """Everything to resume a run from."""
+
+    module: nn.Module
+    optimizer: optim.Optimizer
+    progress: Progress
+    precision: Any
+    """Fabric's, with the loss scale of half precision."""
+    average: AveragedModel | None = None
+
+    def save(self, folder: Path) -> None:
+        """The state that was saved before stays until this one is whole."""
+        with atomic_path(folder / STATE) as part:
+            torch.save({name: part.state_dict() for name, part in self._parts().items()}, part)
+
+    def load(self, folder: Path, device: torch.device) -> None:
+        """Put back what was saved, if anything was."""
+        path = folder / STATE
+        if not path.is_file():
+            return
         try:
-            before = read_recipe(written)
-        except ValueError as error:
-            raise ValueError(f"{folder} holds a run of another version ({error}); choose another --out") from None
-        differ = [name for name in differences(before, recipe) if name not in FREE]
-        if differ:
-            raise ValueError(
-                f"{folder} holds a run with another {', '.join(differ)}; choose another --out, or delete it"
+            content = torch.load(path, map_location=device, weights_only=True)
+            for name, part in self._parts().items():
+                part.load_state_dict(content[name] if name in content else content[EARLIER_NAMES[name]])
+        except Exception as error:
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise TrainingError(f"{path} cannot be resumed from ({reason}); delete {folder} to start over") from None
+
+    def _parts(self) -> dict[str, Any]:
+        parts = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {name: part for name, part in parts.items() if part is not None}
+
+
+def claim_folder(recipe: Recipe, folder: Path) -> None:
+    """Make a folder this recipe's, or say why it cannot be."""
+    path = folder / RECIPE
+    if (folder / STATE).is_file() and path.is_file():
+        try:
+            before = read_recipe(path)
+        except SettingsError as error:
+            raise SettingsError(f"{folder} holds a run of another version ({error}); choose another --out") from None
+        changed = [name for name in find_differences(before, recipe) if name not in FREE]
+        if changed:
+            raise SettingsError(
+                f"{folder} holds a run with another {', '.join(changed)}; choose another --out, or delete it"
             )
     folder.mkdir(parents=True, exist_ok=True)
-    written.write_text(recipe_text(recipe))
+    write_atomically(path, format_recipe(recipe).encode())
 
 
-def differences(one: Any, two: Any, group: str = "") -> list[str]:
+def find_differences(one: Any, two: Any, group: str = "") -> list[str]:
     """Dotted names of the settings in which two recipes differ."""
-    found = []
+    names = []
     for item in fields(one):
         a, b, name = getattr(one, item.name), getattr(two, item.name), f"{group}{item.name}"
         if is_dataclass(a):
-            found += differences(a, b, f"{name}.")
+            names += find_differences(a, b, f"{name}.")
         elif a != b:
-            found.append(name)
-    return found
-
-
-def save_state(folder: Path, state: dict[str, Any]) -> None:
-    """Everything to go on from; the older one stays until the new one is whole."""
-    content = {name: part.state_dict() if hasattr(part, "state_dict") else dict(part) for name, part in state.items()}
-    torch.save(content, folder / f"{STATE}.new")
-    os.replace(folder / f"{STATE}.new", folder / STATE)
-
-
-def load_state(folder: Path, state: dict[str, Any], device: torch.device) -> None:
-    """Put back what was saved, if anything was."""
-    path = folder / STATE
-    if not path.is_file():
-        return
-    try:
-        content = torch.load(path, map_location=device, weights_only=True)
-    except Exception as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"{path} cannot be read ({reason}); delete {folder} to start over") from None
-    for name, part in state.items():
-        if hasattr(part, "load_state_dict"):
-            part.load_state_dict(content[name])
-        else:
-            part.update(content[name])
+            names.append(name)
+    return names

@@ -1,1 +1,0 @@
-"""Acceleration: finding a network's residual blocks, skipping them, and reusing features."""

@@ -1,0 +1,126 @@
+"""Cards: what weights are and how they are meant to be used, in JSON beside them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stmg.errors import ModelError, SettingsError
+from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
+from stmg.streaming.masks import Masking
+from stmg.streaming.motion import make_motion_estimator
+from stmg.streaming.schedulers import make_scheduler
+from stmg.streaming.settings import OFFLINE, StreamSettings
+from stmg.video.labels import MAX_CLASSES
+from stmg.video.overlay import default_palette
+
+CARD = "stmg.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a checkpoint is, beside its weights."""
+
+    network: str
+    """A network of the package, or any other name for one that the loader is given."""
+    num_classes: int
+    size: tuple[int, int]
+    """(H, W) it was trained or meant for; others work."""
+    class_names: tuple[str, ...] = ()
+    palette: tuple[tuple[int, int, int], ...] = ()
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
+    head: str | None = None
+    blocks: tuple[str, ...] = ()
+    output: str | int | None = None
+    mask_generator: bool = False
+    two_weight_sets: bool = False
+    distortion_aware: bool = True
+    """Whether block pruning was trained with the distortion bias."""
+    constant_mask: float | None = None
+    """One value that partial frames use instead of the learned spatial mask."""
+    scheduler: dict[str, Any] = field(default_factory=lambda: {"name": "drift"})
+    offline: dict[str, Any] = field(default_factory=lambda: {"name": "drift", **OFFLINE})
+    """The scheduler of offline mode."""
+    motion: str = "dis"
+    partial_scale: float = 1.0
+    fusion: float = 0.5
+    """Weight of the warped logits of the frame before in a key frame's."""
+    notes: dict[str, Any] = field(default_factory=dict)
+    """Data, command, time, figures: whatever whoever made it wants known."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.network, str) or not self.network:
+            raise SettingsError(f"network is a name; got {self.network!r}")
+        if not isinstance(self.num_classes, int) or self.num_classes < 1:
+            raise SettingsError(f"num_classes is at least 1; got {self.num_classes!r}")
+        if len(self.size) != 2 or not all(isinstance(side, int) and side > 0 for side in self.size):
+            raise SettingsError(f"size is a height and a width; got {self.size!r}")
+        for key, value in (("scheduler", self.scheduler), ("offline", self.offline)):
+            if not isinstance(value, dict) or "name" not in value:
+                raise SettingsError(f"{key} has a name and its settings; got {value!r}")
+        Normalization(self.mean, self.std)
+
+    @property
+    def normalization(self) -> Normalization:
+        """What the network was trained with."""
+        return Normalization(self.mean, self.std)
+
+    def stream_settings(self) -> StreamSettings:
+        """How a stream is meant to be segmented."""
+        palette = np.array(self.palette, np.uint8) if self.palette else default_palette(MAX_CLASSES)
+        return StreamSettings(
+            scheduler=make_scheduler(**self.scheduler),
+            offline=make_scheduler(**self.offline),
+            motion=make_motion_estimator(self.motion),
+            masking=Masking() if self.constant_mask is None else Masking(spatial=self.constant_mask),
+            partial_scale=self.partial_scale,
+            fusion=self.fusion,
+            class_names=self.class_names,
+            palette=palette,
+        )
+
+
+def parse_card(content: Mapping[str, Any], path: Path) -> Card:
+    """A card from JSON; `path` is the file that errors name."""
+    known = {item.name: item for item in fields(Card)}
+    unknown = [key for key in content if key not in known]
+    if unknown:
+        raise ModelError(f"{path} is damaged: a card has no {unknown[0]!r}")
+    required = [name for name, item in known.items() if item.default is MISSING and item.default_factory is MISSING]
+    missing = [name for name in required if name not in content]
+    if missing:
+        raise ModelError(f"{path} is damaged: its card lacks {missing[0]!r}")
+    try:
+        return Card(**{key: _as_tuple(value) for key, value in content.items()})
+    except (SettingsError, TypeError) as error:
+        raise ModelError(f"{path} is damaged: {error}") from None
+
+
+def read_card(folder: Path) -> Card:
+    """The card of a checkpoint folder."""
+    path = folder / CARD
+    if not path.is_file():
+        raise ModelError(f"{folder} is no checkpoint: it has no {CARD}")
+    try:
+        content = json.loads(path.read_text())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path} is damaged: {error}") from None
+    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
+        raise ModelError(f"{path} has another format than {FORMAT}: it needs another version of stmg")
+    return parse_card(content, path)
+
+
+def card_json(card: Card) -> str:
+    """The text of a checkpoint's card file."""
+    return json.dumps({"format": FORMAT, **asdict(card)}, indent=2) + "\n"
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,109 @@
+"""Cards of networks and segmenters: what they are and how they are used, read off themselves."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from stmg.checkpoints.card import Card
+from stmg.errors import ModelError, SettingsError
+from stmg.gating.accelerate import AcceleratedNetwork
+from stmg.networks import NETWORKS, build
+from stmg.runtimes.torch import TorchRuntime
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.masks import Masking
+from stmg.streaming.motion import MOTION_ESTIMATORS
+from stmg.streaming.schedulers import SCHEDULERS, Scheduler
+from stmg.streaming.settings import StreamSettings
+
+OWN = "own"
+"""What a card calls a network that is not of the package: whoever loads it passes it."""
+
+
+def card_of_network(network: AcceleratedNetwork, card: Card | None = None) -> Card:
+    """A card with what the network itself knows (blocks, head, classes), whatever the one given says of that."""
+    return replace(
+        card or Card(network_name(network) or OWN, network.num_classes, network.example_size),
+        num_classes=network.num_classes,
+        head=network.head,
+        blocks=tuple(block.name for block in network.blocks),
+        output=network.output,
+        mask_generator=network.mask_generator is not None,
+        two_weight_sets=network.second is not None,
+        distortion_aware=network.mask_generator is None or network.mask_generator.distortion_aware,
+    )
+
+
+def card_of_segmenter(segmenter: VideoSegmenter, card: Card | None = None) -> Card:
+    """A card of its network with its normalization and its streaming settings; the rest as in the one given."""
+    runtime, settings = _torch_runtime(segmenter), segmenter.settings
+    return replace(
+        card_of_network(runtime.original, card),
+        class_names=settings.class_names,
+        palette=_palette(settings, runtime.num_classes),
+        mean=runtime.normalization.mean,
+        std=runtime.normalization.std,
+        constant_mask=_constant_mask(settings.masking),
+        scheduler=_scheduler(settings.scheduler),
+        offline=_scheduler(settings.offline),
+        motion=_motion(settings),
+        partial_scale=settings.partial_scale,
+        fusion=settings.fusion,
+    )
+
+
+def network_of_segmenter(segmenter: VideoSegmenter) -> AcceleratedNetwork:
+    """The network as it was before it was optimized for running."""
+    return _torch_runtime(segmenter).original
+
+
+def network_name(network: AcceleratedNetwork) -> str | None:
+    """The name of a network of the package, by its class and the shapes of its tensors; None for any other."""
+    own = {name: value.shape for name, value in network.network.state_dict().items()}
+    kind = type(network.network)
+    for name in NETWORKS:
+        with torch.device("meta"):
+            candidate: nn.Module = build(name, max(2, network.num_classes))
+        if type(candidate) is kind and own == {key: value.shape for key, value in candidate.state_dict().items()}:
+            return name
+    return None
+
+
+def _torch_runtime(segmenter: VideoSegmenter) -> TorchRuntime:
+    if not isinstance(segmenter.runtime, TorchRuntime):
+        raise ModelError(
+            f"only PyTorch networks are saved and exported; this one is run by {segmenter.runtime.description}"
+        )
+    return segmenter.runtime
+
+
+def _palette(settings: StreamSettings, num_classes: int) -> tuple[tuple[int, int, int], ...]:
+    """The colors of the classes; none if they are those that every segmenter has by default."""
+    if np.array_equal(settings.palette, StreamSettings().palette):
+        return ()
+    return tuple((int(red), int(green), int(blue)) for red, green, blue in settings.palette[: max(num_classes, 1)])
+
+
+def _scheduler(scheduler: Scheduler) -> dict[str, Any]:
+    if type(scheduler) not in SCHEDULERS.values():
+        raise SettingsError(f"scheduler {scheduler.name} is your own, which no card can hold; set it when you load")
+    values = {item.name: getattr(scheduler, item.name) for item in fields(scheduler)}  # type: ignore[arg-type]
+    return {"name": scheduler.name, **values}
+
+
+def _motion(settings: StreamSettings) -> str:
+    if settings.motion.name in MOTION_ESTIMATORS:
+        return settings.motion.name
+    raise SettingsError("motion is an estimator of your own, which no card can hold; set it when you load")
+
+
+def _constant_mask(masking: Masking) -> float | None:
+    if masking == Masking():
+        return None
+    if not isinstance(masking.spatial, str) and masking == Masking(spatial=masking.spatial):
+        return float(masking.spatial)
+    raise SettingsError(f"masking {masking} is an ablation, which no card can hold; set it when you load")

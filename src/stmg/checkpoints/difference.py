@@ -1,0 +1,81 @@
+"""How far an exported network is from the one it was made from: both run on the same frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stmg.errors import SettingsError
+from stmg.runtimes.exported import ExportedRuntime
+from stmg.runtimes.torch import TorchRuntime
+from stmg.streaming.masks import Masks
+from stmg.video.frames import Image
+
+MAX_ERROR = 1e-3  # relative to the largest value; more than rounding explains
+MAX_LABELS = 0.01  # share of the labels: where two classes are all but equal, rounding decides
+
+
+class Difference(NamedTuple):
+    """The largest differences on any frame."""
+
+    logits: float
+    """Of class logits, relative to the largest."""
+    features: float
+    """Of features, relative to the largest."""
+    labels: float
+    """Share of the pixels with another label."""
+    masks: float
+    """Of the spatial masks; 1 if another block was chosen."""
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether it is no more than rounding explains."""
+        return max(self.logits, self.features, self.masks) <= MAX_ERROR and self.labels <= MAX_LABELS
+
+
+def compare_export(runtime: TorchRuntime, exported: ExportedRuntime, frames: Sequence[Image]) -> Difference:
+    """PyTorch and an exported network on the same frames: whole, with blocks skipped, and their masks.
+
+    Nothing is warped: that is no part of the graphs, and done to a thirty-second of a pixel outside PyTorch.
+    """
+    if not frames:
+        raise SettingsError("there are no frames to compare an export on")
+    number, scale = runtime.num_blocks, exported.manifest.partial_scale
+    patterns = [(True,) * number, tuple(index % 2 == 0 for index in range(number)), (False,) * number]
+    patterns = patterns if exported.has_partial else []
+    logits, features, labels, masks = [0.0], [0.0], [0.0], [0.0]
+    encoded: tuple[Any, Any] | None = None
+    with exported.exact_patterns():
+        for frame in frames:
+            mine, other = runtime.prepare(frame), exported.prepare(frame)
+            full = runtime.full(mine), exported.full(other)
+            outputs = [full]
+            for keep in patterns:
+                half = Masks(keep, np.full((4, 4), 0.5, np.float32))
+                outputs.append(
+                    (
+                        runtime.partial(mine, half, full[0].features, None, scale),
+                        exported.partial(other, half, full[1].features, None, scale),
+                    )
+                )
+            size = (frame.shape[0], frame.shape[1])
+            for ours, theirs in outputs:
+                logits.append(_relative(ours.logits[0].numpy(), theirs.logits))
+                features += [_relative(x[0].numpy(), y) for x, y in zip(ours.features, theirs.features, strict=True)]
+                differs = runtime.labels(ours.logits, size) != exported.labels(theirs.logits, size)
+                labels.append(float(differs.mean()))
+            if runtime.has_mask_generator:
+                now = runtime.encode(mine), exported.encode(other)
+                if encoded is not None:
+                    ours_masks = runtime.compare(encoded[0], now[0], None)
+                    theirs_masks = exported.compare(encoded[1], now[1], None)
+                    masks.append(float(np.abs(ours_masks.changed - theirs_masks.changed).max()))
+                    masks.append(float(ours_masks.keep != theirs_masks.keep))
+                encoded = now
+    return Difference(max(logits), max(features), max(labels), max(masks))
+
+
+def _relative(one: Any, two: Any) -> float:
+    return float(np.abs(one - two).max() / max(1e-6, np.abs(one).max()))

@@ -1,0 +1,226 @@
+"""Export: a network for video as graphs for other runtimes, compared with PyTorch before it is trusted."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from stmg.checkpoints.card import Card
+from stmg.checkpoints.describe import card_of_network, card_of_segmenter, network_of_segmenter
+from stmg.checkpoints.difference import Difference, compare_export
+from stmg.checkpoints.graphs import CompareGraph, EncodeGraph, FullGraph, PartialGraph, write_graph
+from stmg.checkpoints.quantize import Batches, quantize
+from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, load
+from stmg.checkpoints.torch_models import resolve_network
+from stmg.errors import MissingPackageError, ModelError, SettingsError
+from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
+from stmg.runtimes.engine import Pair
+from stmg.runtimes.exported import ExportedRuntime
+from stmg.runtimes.manifest import FORMATS, MANIFEST, GraphFile, Manifest, write_manifest
+from stmg.runtimes.torch import TorchRuntime
+from stmg.segmenter import VideoSegmenter
+from stmg.video.frames import Image, resize_image
+from stmg.video.sources import open_video
+
+CHECK_FRAMES = 3  # on which an export is compared with PyTorch
+CALIBRATION_FRAMES, CALIBRATION_EVERY = 60, 5  # frames for INT8, and how far apart
+
+Frames = str | Path | Sequence[Image]
+"""A video, or images (H, W, 3) of uint8."""
+
+
+def export(
+    model: str | Path | ModelSpec | nn.Module | VideoSegmenter,
+    folder: str | Path,
+    to: str = "onnx",
+    *,
+    size: tuple[int, int] | None = None,
+    int8: Frames | None = None,
+    check: Frames | None = None,
+    card: Card | None = None,
+) -> Difference:
+    """Write a network as graphs that run without PyTorch, load them, and compare both on the same frames.
+
+    model: a name as `stmg.load` takes it, a spec, a network, or a segmenter, whose settings are exported too.
+    to: onnx, or openvino.
+    size: (H, W) of the frames; the model's own if not given.
+    int8: a video or images to calibrate INT8 on, which is smaller and faster, and costs accuracy: evaluate it.
+    check: a video or images to compare on; those of `int8` or noise if not given.
+    card: what should be known of a network besides: class names, colors, normalization, streaming settings.
+
+    An export that differs by more than rounding explains is a ModelError, unless it is INT8.
+
+        stmg.export("lite0-camvid", "lite0", to="openvino")
+        segmenter = stmg.load("lite0")
+    """
+    folder = Path(folder)
+    network, card = _network_and_card(model, size, card)
+    size = size or card.size
+    calibration = None if int8 is None else _read_frames(int8, size, CALIBRATION_FRAMES, CALIBRATION_EVERY)
+    export_network(network, card, size, to, folder, calibration=calibration)
+    exported = load(folder).runtime
+    assert isinstance(exported, ExportedRuntime)
+    frames = _read_frames(check if check is not None else int8, size, CHECK_FRAMES)
+    difference = compare_export(_single_precision(network, card), exported, frames)
+    if int8 is None and not difference.is_rounding:
+        (folder / MANIFEST).unlink()  # without it, it is no export
+        parts = ", ".join(f"{name} {value:.1e}" for name, value in difference._asdict().items())
+        raise ModelError(f"the export differs from PyTorch by more than rounding explains ({parts}): it is not usable")
+    return difference
+
+
+def export_network(
+    network: AcceleratedNetwork,
+    card: Card,
+    size: tuple[int, int],
+    to: str,
+    folder: Path,
+    *,
+    calibration: Sequence[Image] | None = None,
+    opset: int = 18,
+) -> None:
+    """Write the graphs of a network at one frame size, as `onnx` or `openvino`, and their manifest.
+
+    With frames to calibrate on, the network is written in INT8; the mask generator, which is small, is not.
+    """
+    _check_packages(to, int8=calibration is not None)
+    runtime = _single_precision(network, card)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)  # until it is whole again, it is no export
+    image = torch.zeros(1, *size, 3, dtype=torch.uint8)
+    with torch.no_grad():
+        full = runtime.network.full(runtime.prepare(image[0].numpy()))
+    features = [f"features{number}" for number in range(len(full.features))]
+    graphs: dict[str, GraphFile] = {}
+    pairs: list[Pair] = []
+
+    def write(name: str, module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) -> None:
+        file = f"{name}.{'onnx' if to == 'onnx' else 'xml'}"
+        write_graph(module, inputs, outputs, folder / file, opset)
+        graphs[name] = GraphFile(file, tuple(inputs), tuple(outputs))
+
+    write("full", FullGraph(runtime), {"image": image}, ["logits", *features])
+    if runtime.network.blocks or card.partial_scale < 1:
+        partial = PartialGraph(runtime, card.partial_scale)
+        changed = torch.ones(1, 1, *full.features[0].shape[-2:])
+        before = {f"before{number}": maps for number, maps in enumerate(full.features)}
+        inputs = {"image": image, "changed": changed, **before}
+        with torch.no_grad():
+            partial(*inputs.values())
+        pairs = [Pair(block, f"skip{number}", f"block{number}") for number, block in enumerate(partial.order)]
+        taps = [name for pair in pairs for name in (pair.skipped, pair.given)]
+        write("partial", partial, inputs, ["logits", *features, *taps])
+    generator = runtime.network.mask_generator
+    if generator is not None:
+        encode = EncodeGraph(runtime)
+        with torch.no_grad():
+            encoded = encode(image)
+        write("encode", encode, {"image": image}, ["encoded"])
+        write("compare", CompareGraph(generator), {"before": encoded, "now": encoded}, ["keep", "changed"])
+    if calibration is not None:
+        for name in [name for name in ("full", "partial") if name in graphs]:
+            batches = _calibration_batches(runtime, calibration, size, partial=name == "partial")
+            quantize(folder / graphs[name].file, to, batches)
+    blank = torch.zeros(1, 3, *size, dtype=runtime.network.dtype)
+    write_manifest(
+        folder,
+        Manifest(
+            id=secrets.token_hex(16),
+            kind=to,
+            bits=32 if calibration is None else 8,
+            size=size,
+            graphs=graphs,
+            pairs=tuple(pairs),
+            costs=runtime.network.costs(blank),
+            card=asdict(card),
+        ),
+    )
+
+
+def _network_and_card(
+    model: str | Path | ModelSpec | nn.Module | VideoSegmenter, size: tuple[int, int] | None, card: Card | None
+) -> tuple[AcceleratedNetwork, Card]:
+    if isinstance(model, str | Path):
+        model = ModelSpec(name=str(model), size=size)
+    if isinstance(model, ModelSpec):
+        if card is not None:
+            raise SettingsError(f"card cannot be used with {model.name}: it has its own")
+        _refuse_run_settings(model)
+        return resolve_network(model)
+    if isinstance(model, VideoSegmenter):
+        return network_of_segmenter(model), card_of_segmenter(model, card)
+    if not isinstance(model, AcceleratedNetwork):
+        if not isinstance(model, nn.Module):
+            raise ModelError(f"a name, a torch.nn.Module or a segmenter can be exported, not a {type(model).__name__}")
+        model = accelerate(model, torch.zeros(1, 3, *(size or ANY_SIZE), dtype=weight_dtype(model)))
+    return model, card_of_network(model, card)
+
+
+def _refuse_run_settings(spec: ModelSpec) -> None:
+    """Exports are run as whoever loads them says."""
+    given = {
+        "runtime": spec.runtime is not None,
+        "device": spec.device not in (None, "cpu"),
+        "precision": spec.precision not in (None, "fp32"),
+        "compile": spec.compile,
+        "patterns": spec.patterns is not None,
+        "streaming": bool(spec.streaming),
+    }
+    for argument, is_given in given.items():
+        if is_given:
+            raise SettingsError(f"{argument} cannot be used to export {spec.name}; give it when the export is loaded")
+
+
+def _single_precision(network: AcceleratedNetwork, card: Card) -> TorchRuntime:
+    """A network as its graphs have it."""
+    runtime = TorchRuntime(network, device="cpu", mean=card.mean, std=card.std)
+    runtime.network.float()
+    return runtime
+
+
+def _read_frames(source: Frames | None, size: tuple[int, int], number: int, every: int = 1) -> list[Image]:
+    """Frames at a size: of a video, spread over its first part, or those given; noise if there is no source."""
+    if isinstance(source, str | Path):
+        with open_video(source, resize=size, limit=number, every=every) as video:
+            return [frame.image for frame in video]
+    if source is not None:
+        return [resize_image(image, size) for image in source[:number]]
+    random = np.random.default_rng(0)
+    return [random.integers(0, 256, (*size, 3), np.uint8) for _ in range(number)]
+
+
+def _calibration_batches(
+    runtime: TorchRuntime, frames: Sequence[Image], size: tuple[int, int], *, partial: bool
+) -> Batches:
+    """What a graph is fed on these frames; partial frames get the features of the frame before, half of them new."""
+    batches: Batches = []
+    before: list[Any] | None = None
+    for frame in frames:
+        image = np.ascontiguousarray(resize_image(frame, size))
+        inputs: dict[str, Any] = {"image": image[None]}
+        if partial:
+            now = [maps.numpy() for maps in runtime.full(runtime.prepare(image)).features]
+            inputs["changed"] = np.full((1, 1, *now[0].shape[-2:]), 0.5, np.float32)
+            inputs |= {f"before{number}": maps for number, maps in enumerate(before or now)}
+            before = now
+        batches.append(inputs)
+    return batches
+
+
+def _check_packages(to: str, *, int8: bool) -> None:
+    if to not in FORMATS:
+        raise SettingsError(f"networks are exported to {' or '.join(FORMATS)}, not to {to!r}")
+    needed = {"onnxscript": "export"}
+    if to == "openvino":
+        needed |= {"openvino": "export", **({"nncf": "int8"} if int8 else {})}
+    for package, extra in needed.items():
+        if find_spec(package) is None:
+            raise MissingPackageError(f'exporting needs {package}: pip install "stmg[{extra}]"')

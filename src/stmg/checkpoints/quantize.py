@@ -1,0 +1,71 @@
+"""Quantization: exported graphs in INT8, by the runtimes' own tools, calibrated on frames of the user's video."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.errors import SettingsError
+
+Inputs = dict[str, NDArray[np.generic]]
+Batches = list[Inputs]
+"""Inputs of a graph by name, one entry a frame."""
+
+
+def quantize(graph: Path, to: str, batches: Batches) -> None:
+    """Replace a graph file, `onnx` or `openvino`, by one in INT8."""
+    if not batches:
+        raise SettingsError("INT8 needs frames to calibrate on")
+    if to == "onnx":
+        _quantize_onnx(graph, batches)
+    else:
+        _quantize_openvino(graph, batches)
+
+
+def _quantize_onnx(graph: Path, batches: Batches) -> None:
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._batches: Iterator[Inputs] = iter(batches)
+
+        def get_next(self) -> Inputs | None:
+            return next(self._batches, None)
+
+    shaped, quantized = graph.with_suffix(".shaped.onnx"), graph.with_suffix(".int8.onnx")
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        quant_pre_process(str(graph), str(shaped), skip_optimization=True)
+        quantize_static(
+            str(shaped),
+            str(quantized),
+            Reader(),
+            quant_format=QuantFormat.QDQ,
+            per_channel=True,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+            op_types_to_quantize=["Conv"],
+        )
+        quantized.replace(graph)
+    finally:
+        logging.disable(before)
+        shaped.unlink(missing_ok=True)
+        quantized.unlink(missing_ok=True)
+
+
+def _quantize_openvino(graph: Path, batches: Batches) -> None:
+    import nncf
+    import openvino
+
+    model = openvino.Core().read_model(str(graph))
+    smaller = nncf.quantize(model, nncf.Dataset(batches), subset_size=len(batches))
+    quantized = graph.with_name(f"{graph.stem}.int8.xml")
+    openvino.save_model(smaller, str(quantized), compress_to_fp16=False)
+    quantized.with_suffix(".bin").replace(graph.with_suffix(".bin"))
+    quantized.replace(graph)

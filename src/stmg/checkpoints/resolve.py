@@ -1,0 +1,237 @@
+"""The one way from a model's name to a segmenter: `ModelSpec` says what is wanted, `resolve` makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stmg.checkpoints.card import parse_card, read_card
+from stmg.checkpoints.locate import find_checkpoint
+from stmg.checkpoints.user_code import call_user_function, is_user_function
+from stmg.errors import MissingPackageError, SettingsError
+from stmg.runtimes.engines import ENGINES
+from stmg.runtimes.exported import ExportedRuntime
+from stmg.runtimes.graph import GRAPH_SUFFIXES, GraphRuntime
+from stmg.runtimes.manifest import MANIFEST, read_manifest
+from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
+from stmg.runtimes.patterns import PATTERNS
+from stmg.runtimes.threads import set_threads
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.settings import make_settings
+
+RUNTIMES = ("torch", *ENGINES)
+ANY_SIZE = (360, 480)
+"""What a network that takes any size is shown unless a size is given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSpec:
+    """A model as a user names it, and how it is to run. What it cannot honor, `resolve` refuses."""
+
+    name: str
+    """Shipped name, checkpoint folder, exported folder, .onnx or .xml file, Hub id, network (ddrnet39), or
+    file.py:function."""
+    weights: Path | None = None
+    """.pth or .safetensors file for a network or a function."""
+    runtime: str | None = None
+    """torch, onnxruntime or openvino; the model's own if None."""
+    device: str | None = None
+    """cpu, cuda, cuda:1, mps; for PyTorch a GPU if there is one and None is given."""
+    precision: str | None = None
+    """fp32, bf16 or fp16; fp32 if None."""
+    threads: int | None = None
+    """CPU threads of OpenCV and of what runs the network; as many as they choose if None."""
+    normalization: Normalization | None = None
+    """For graph files and networks, which do not say it themselves; ImageNet's if None."""
+    compile: bool = False
+    """Whether torch.compile is to put key frames together."""
+    patterns: int | None = None
+    """How many patterns of open blocks an exported folder holds compiled."""
+    size: tuple[int, int] | None = None
+    """(H, W) of the frames to work at; the model's own if None."""
+    untrained: bool = False
+    """Allow a network without weights: its labels mean nothing, its speed does."""
+    streaming: Mapping[str, object] = field(default_factory=dict)
+    """Fields of `StreamSettings` that override the model's own."""
+
+    def __post_init__(self) -> None:
+        if self.runtime is not None and self.runtime not in RUNTIMES:
+            raise SettingsError(f"no runtime is called {self.runtime!r}; there are {', '.join(RUNTIMES)}")
+        if self.threads is not None and self.threads < 1:
+            raise SettingsError(f"threads is at least 1; got {self.threads}")
+        make_settings(self.streaming)
+
+
+def load(
+    name: str | Path,
+    *,
+    model: object = None,
+    runtime: str | None = None,
+    device: str | None = None,
+    precision: str | None = None,
+    threads: int | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    patterns: int | None = None,
+    **streaming: object,
+) -> VideoSegmenter:
+    """A segmenter from a shipped name, a checkpoint folder, a Hub id, an exported folder, or an .onnx or .xml file.
+
+    model: the network itself, where a checkpoint is of a network of your own.
+    runtime: torch, onnxruntime or openvino; what the folder or file is for if not given.
+    device: for PyTorch; a GPU if there is one and none is given.
+    precision: fp32, or bf16 or fp16 by autocast, for PyTorch.
+    threads: CPU threads of OpenCV and of what runs the network.
+    mean, std: what a graph file was trained with, for RGB values from 0 to 1; ImageNet's if not given.
+    patterns: how many patterns of open blocks an exported network holds compiled; each takes memory.
+    streaming: fields of `StreamSettings` that override the checkpoint's.
+    """
+    normalization = None
+    if mean is not None or std is not None:
+        normalization = Normalization(tuple(mean or IMAGENET_MEAN), tuple(std or IMAGENET_STD))
+    spec = ModelSpec(
+        name=str(name),
+        runtime=runtime,
+        device=device,
+        precision=precision,
+        threads=threads,
+        normalization=normalization,
+        patterns=patterns,
+        streaming=streaming,
+    )
+    return resolve(spec, model)
+
+
+def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
+    """The segmenter a spec describes; `model` is the network itself, where a checkpoint is of a user's own."""
+    path = Path(spec.name)
+    set_threads(spec.threads)
+    if is_graph_file(spec.name):
+        _refuse(spec, model, _NOT_FOR_GRAPHS)
+        engine = _engine_name(spec, GRAPH_SUFFIXES[path.suffix])
+        graph = GraphRuntime(path, ENGINES[engine](spec.threads), spec.normalization)
+        return VideoSegmenter(graph, settings=make_settings(spec.streaming))
+    if is_export(spec.name):
+        _refuse(spec, model, _NOT_FOR_EXPORTS)
+        working_size(spec)
+        return _open_export(spec, path)
+    if spec.runtime not in (None, "torch"):
+        raise SettingsError(
+            f"runtime {spec.runtime} cannot be used with {spec.name}, which is not exported; first: "
+            f"stmg export {spec.name} --to {'onnx' if spec.runtime == 'onnxruntime' else spec.runtime} --out DIR"
+        )
+    _refuse(spec, None, _NOT_FOR_TORCH)
+    if is_user_function(spec.name):
+        _refuse(spec, model, _NOT_FOR_FUNCTIONS)
+        network = call_user_function(spec.name)
+        if not hasattr(network, "parameters"):
+            _refuse(spec, None, _NOT_FOR_CALLABLES)
+            return VideoSegmenter(network, settings=make_settings(spec.streaming))
+        model = network
+    try:
+        from stmg.checkpoints.torch_models import resolve_torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        why = "is neither an exported folder nor a graph file, and everything else needs PyTorch"
+        raise MissingPackageError(f'{spec.name} {why}: pip install "stmg[torch]"') from None
+    return resolve_torch(spec, model)
+
+
+def working_size(spec: ModelSpec) -> tuple[int, int]:
+    """(H, W) to work at: the one given, or what the model is meant for; 360x480 for a network of any size."""
+    if is_export(spec.name):
+        size = read_manifest(Path(spec.name)).size
+        if spec.size not in (None, size):
+            raise SettingsError(f"size: {spec.name} is exported for {size[0]}x{size[1]}; export it again for another")
+        return size
+    if spec.size is not None:
+        return spec.size
+    if is_graph_file(spec.name):
+        return resolve(spec).runtime.input_size or ANY_SIZE
+    if is_user_function(spec.name) or is_network(spec.name):
+        return ANY_SIZE
+    return read_card(find_checkpoint(spec.name)).size
+
+
+def is_graph_file(name: str) -> bool:
+    """Whether this is an .onnx or .xml file that somebody exported."""
+    return Path(name).suffix in GRAPH_SUFFIXES and Path(name).is_file()
+
+
+def is_export(name: str) -> bool:
+    """Whether this is a folder that stmg exported."""
+    return (Path(name) / MANIFEST).is_file()
+
+
+def is_network(name: str) -> bool:
+    """Whether this is the name of a network that comes with the package, without weights."""
+    try:
+        from stmg.networks import NETWORKS
+    except ModuleNotFoundError:  # without PyTorch there are none
+        return False
+    return name in NETWORKS
+
+
+def _open_export(spec: ModelSpec, folder: Path) -> VideoSegmenter:
+    kind = read_manifest(folder).kind
+    engine = _engine_name(spec, "onnxruntime" if kind == "onnx" else kind)
+    if engine == "onnxruntime" and kind != "onnx":
+        raise SettingsError(
+            f"runtime onnxruntime cannot be used with {folder}, which is exported for {kind}; openvino reads both"
+        )
+    patterns = PATTERNS if spec.patterns is None else spec.patterns
+    runtime = ExportedRuntime(folder, ENGINES[engine](spec.threads), patterns)
+    card = parse_card(runtime.manifest.card, folder / MANIFEST)
+    return VideoSegmenter(runtime, settings=make_settings(spec.streaming, card.stream_settings()))
+
+
+def _engine_name(spec: ModelSpec, own: str) -> str:
+    if spec.runtime == "torch":
+        raise SettingsError(
+            f"runtime torch cannot be used with {spec.name}, which {own} runs; PyTorch runs the checkpoint it came from"
+        )
+    return spec.runtime or own
+
+
+_OWN_WEIGHTS = "it brings its own"
+_NO_MODEL = "it is whole; model is for checkpoints of a network of your own"
+_NOT_FOR_GRAPHS = {
+    "weights": _OWN_WEIGHTS,
+    "device": "it runs on the CPU",
+    "precision": "it runs in the precision it was exported in",
+    "compile": "only PyTorch networks are compiled by torch.compile",
+    "patterns": "it is always computed whole; patterns are for exported folders",
+    "model": _NO_MODEL,
+}
+_NOT_FOR_EXPORTS = {
+    "weights": _OWN_WEIGHTS,
+    "device": "it runs on the CPU",
+    "precision": "it runs in the precision it was exported in",
+    "compile": "only PyTorch networks are compiled by torch.compile",
+    "normalization": "it holds its own (mean, std)",
+    "model": _NO_MODEL,
+}
+_NOT_FOR_TORCH = {"patterns": "PyTorch skips blocks without compiling patterns; patterns are for exported folders"}
+_NOT_FOR_FUNCTIONS = {"model": "the function gives the network"}
+_NOT_FOR_CALLABLES = dict.fromkeys(
+    ("weights", "device", "precision", "compile", "normalization", "runtime"), "its function gives no torch.nn.Module"
+)
+
+
+def _refuse(spec: ModelSpec, model: object, reasons: Mapping[str, str]) -> None:
+    """An error for the first of these arguments that was given and cannot be honored."""
+    given = {
+        "weights": spec.weights is not None,
+        "runtime": spec.runtime is not None,
+        "device": spec.device not in (None, "cpu"),
+        "precision": spec.precision not in (None, "fp32"),
+        "normalization": spec.normalization is not None,
+        "compile": spec.compile,
+        "patterns": spec.patterns is not None,
+        "model": model is not None,
+    }
+    for argument, reason in reasons.items():
+        if given[argument]:
+            raise SettingsError(f"{argument} cannot be used with {spec.name}: {reason}")

@@ -1,0 +1,106 @@
+"""PyTorch networks behind a spec: checkpoints, networks of the package, and modules of the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from stmg.checkpoints.card import Card
+from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, is_export, is_graph_file
+from stmg.checkpoints.store import load_network
+from stmg.checkpoints.user_code import call_user_function, is_user_function
+from stmg.errors import ModelError, SettingsError
+from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
+from stmg.networks import NETWORKS, build
+from stmg.networks.foreign import load_foreign, match_names, read_state_dict
+from stmg.runtimes.normalization import Normalization
+from stmg.runtimes.torch import TorchRuntime, find_device
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.settings import make_settings
+
+NUM_CLASSES = 19  # of a network without weights, as Cityscapes has
+
+
+def resolve_torch(spec: ModelSpec, model: object = None) -> VideoSegmenter:
+    """The segmenter of a spec that PyTorch runs; `model` as in `resolve_network`."""
+    if spec.name in NETWORKS and spec.weights is None and not spec.untrained:
+        raise SettingsError(f"{spec.name} is a network without weights; give it weights, or name a checkpoint")
+    network, card = resolve_network(spec, model)
+    runtime = TorchRuntime(
+        network, device=spec.device, precision=spec.precision or "fp32", mean=card.mean, std=card.std
+    )
+    if spec.compile:
+        runtime.compile()
+    return VideoSegmenter(runtime, settings=make_settings(spec.streaming, card.stream_settings()))
+
+
+def resolve_network(
+    spec: ModelSpec, model: object = None, *, num_classes: int | None = None, timed: bool = False
+) -> tuple[AcceleratedNetwork, Card]:
+    """The network behind a spec and its card, to be looked into or exported; one without weights is allowed here.
+
+    model: what a function gave, or the network itself where a checkpoint is of a user's own.
+    num_classes: of a network without weights.
+    timed: measure the milliseconds of each block.
+    """
+    if is_export(spec.name) or is_graph_file(spec.name):
+        raise ModelError(f"{spec.name} is exported already; name the PyTorch model it came from")
+    if spec.name not in NETWORKS and not is_user_function(spec.name):
+        return _load_checkpoint(spec, model, num_classes, timed)
+    if spec.name in NETWORKS and model is not None:
+        raise SettingsError(f"model cannot be used with {spec.name}: that is a network of the package")
+    if num_classes is not None and (spec.name not in NETWORKS or spec.weights is not None):
+        raise SettingsError(f"num_classes cannot be used with {spec.name}: it has its own")
+    network = _make_module(spec, model, num_classes or NUM_CLASSES)
+    size = spec.size or ANY_SIZE
+    if not isinstance(network, AcceleratedNetwork):
+        device = find_device(spec.device or "cpu")
+        example = torch.zeros(1, 3, *size, device=device, dtype=weight_dtype(network))
+        network = accelerate(network.to(device), example, timed=timed)
+    normalization = spec.normalization or Normalization()
+    return network, Card(spec.name, network.num_classes, size, mean=normalization.mean, std=normalization.std)
+
+
+def _load_checkpoint(
+    spec: ModelSpec, model: object, num_classes: int | None, timed: bool
+) -> tuple[AcceleratedNetwork, Card]:
+    if spec.weights is not None:
+        others = f"{', '.join(NETWORKS)} or file.py:function"
+        raise SettingsError(f"weights cannot be used with {spec.name}: it brings its own; they are for {others}")
+    if spec.normalization is not None:
+        raise SettingsError(f"normalization cannot be used with {spec.name}: its card holds its own (mean, std)")
+    if num_classes is not None:
+        raise SettingsError(f"num_classes cannot be used with {spec.name}: it has its own")
+    if model is not None and not isinstance(model, nn.Module):
+        raise SettingsError(f"model is a torch.nn.Module; got a {type(model).__name__}")
+    return load_network(spec.name, model, spec.device, size=spec.size, timed=timed)
+
+
+def _make_module(spec: ModelSpec, model: object, num_classes: int) -> nn.Module:
+    if not is_user_function(spec.name):
+        if spec.weights is not None:
+            return load_with_weights(spec.name, spec.weights)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return build(spec.name, num_classes)
+    network = call_user_function(spec.name) if model is None else model
+    if not isinstance(network, nn.Module):
+        raise ModelError(f"{spec.name} gives a {type(network).__name__}, not a torch.nn.Module")
+    if spec.weights is not None:
+        load_foreign(network, read_state_dict(spec.weights))
+    return network
+
+
+def load_with_weights(name: str, weights: Path) -> nn.Module:
+    """A network of the package with the weights of a foreign checkpoint, for as many classes as that has."""
+    state = read_state_dict(weights)
+    two, three = (build(name, number).state_dict() for number in (2, 3))
+    state = match_names(state, two)
+    of_classes = [tensor for tensor in two if two[tensor].shape != three[tensor].shape]
+    if of_classes[0] not in state:
+        raise ModelError(f"{weights} has no {of_classes[0]}: it was not trained to segment, or is of another network")
+    network = build(name, len(state[of_classes[0]]))
+    load_foreign(network, state)
+    return network

@@ -1,0 +1,47 @@
+"""Networks of the user's own, named as `file.py:function` or `package.module:function`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from stmg.errors import ModelError
+
+
+def is_user_function(name: str) -> bool:
+    """Whether a name has the form `module:function`; a path with a drive letter has not."""
+    return re.fullmatch(r".+:[A-Za-z_]\w*", name) is not None and not Path(name).exists()
+
+
+def call_user_function(name: str) -> Any:
+    """Call the function named by `file.py:function` or `package.module:function` and return what it returns."""
+    source, _, function = name.rpartition(":")
+    try:
+        module = _import(source)
+    except ModuleNotFoundError as error:
+        raise ModelError(f"{name}: {error}") from None
+    if not callable(getattr(module, function, None)):
+        names = [name for name in vars(module) if not name.startswith("_") and callable(vars(module)[name])]
+        raise ModelError(f"{source} has no function {function!r}; it has: {', '.join(names) or 'nothing to call'}")
+    return getattr(module, function)()
+
+
+def _import(source: str) -> ModuleType:
+    path = Path(source)
+    if path.suffix != ".py":
+        return importlib.import_module(source)
+    if not path.is_file():
+        raise ModelError(f"{path} does not exist")
+    sys.path.insert(0, str(path.parent.resolve()))  # so that it finds its neighbors, as when run itself
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module

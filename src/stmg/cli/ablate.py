@@ -1,0 +1,60 @@
+"""stmg ablate: what each part is worth, in the paper's layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from stmg.cli.options import Data, Device, Limit, Model, Out, Size, Split, Threads, make_spec
+from stmg.cli.progress import INTERRUPTED, progress_bar
+from stmg.cli.results import publish
+from stmg.errors import SettingsError
+
+
+def ablate(
+    model: Model,
+    data: Data,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=MODEL",
+            help="A checkpoint trained otherwise, such as 'one weight set=runs/one/last'. Repeat for several.",
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of what is random.")] = 3,
+    split: Split = "val",
+    size: Size = None,
+    limit: Limit = None,
+    out: Out = Path("out/ablate"),
+    device: Device = None,
+    threads: Threads = None,
+) -> None:
+    """Measure what each part is worth: the rows of the paper's ablations, and ours."""
+    from stmg.evaluation.ablate import ablate as run
+
+    console = Console()
+    spec = make_spec(model, device=device, threads=threads, size=size)
+    others = {}
+    for text in also or []:
+        name, equals, other = text.partition("=")
+        if not equals:
+            raise SettingsError(f"--also is NAME=MODEL, such as 'one weight set=runs/one/last'; got {text!r}")
+        others[name] = make_spec(other, device=device, threads=threads)
+    try:
+        with progress_bar(console) as progress:
+            task = progress.add_task("ablations", total=None, status="reading")
+            result = run(
+                spec,
+                data,
+                others=others,
+                seeds=seeds,
+                split=split,
+                limit=limit,
+                on_row=lambda row, done, total: progress.update(task, completed=done, total=total, status=row.strip()),
+            )
+    except KeyboardInterrupt:  # before the first row
+        raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(publish(result, out, console))

@@ -1,0 +1,124 @@
+"""stmg benchmark: speed and cost of a model beside its base network and baselines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from stmg.cli.options import (
+    Compile,
+    Device,
+    Fusion,
+    Model,
+    Motion,
+    Normalize,
+    Out,
+    Precision,
+    Runtime,
+    Scheduler,
+    Threads,
+    Weights,
+    make_spec,
+    parse_size,
+)
+from stmg.cli.progress import INTERRUPTED, progress_bar
+from stmg.cli.results import publish
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from stmg.evaluation.benchmark import Progress
+
+
+def benchmark(
+    model: Model,
+    source: Annotated[
+        str,
+        typer.Argument(help="A dataset, street:0-0, a video file, or a folder of images.", show_default=False),
+    ],
+    size: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HEIGHTxWIDTH", help="Frame size, such as 360x480. Repeat for several. Default: the model's own."
+        ),
+    ] = None,
+    frames: Annotated[int, typer.Option(min=2, metavar="N", help="Number of frames.")] = 100,
+    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Passes over the frames, for the range.")] = 3,
+    baselines: Annotated[
+        bool,
+        typer.Option(
+            "--baselines",
+            help="Also copied labels, warped logits and half resolution, and stmg at other drift budgets.",
+        ),
+    ] = False,
+    smaller: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL", help="Another model to run on every frame, such as a smaller network. Repeat for several."
+        ),
+    ] = None,
+    beside: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIR", help="An export of the same model for another runtime. Repeat for several."),
+    ] = None,
+    out: Out = Path("out/benchmark"),
+    scheduler: Scheduler = None,
+    motion: Motion = None,
+    fusion: Fusion = None,
+    weights: Weights = None,
+    runtime: Runtime = None,
+    device: Device = None,
+    precision: Precision = None,
+    threads: Threads = None,
+    normalize: Normalize = None,
+    compile: Compile = False,
+) -> None:
+    """Measure the speed of a model beside the network on every frame: FPS, latency, MACs, memory.
+
+    All run in turns over the same frames. A bare network such as ddrnet39 may be timed without weights. If the source
+    has labels, mIoU is measured too.
+    """
+    from stmg.evaluation.benchmark import benchmark as run
+
+    console = Console()
+    spec = make_spec(
+        model,
+        weights=weights,
+        device=device,
+        precision=precision,
+        runtime=runtime,
+        threads=threads,
+        normalization=normalize,
+        compile=compile,
+        scheduler=scheduler,
+        motion=motion,
+        fusion=fusion,
+    )
+    sizes = [parsed for text in size or [] if (parsed := parse_size(text))]
+    tasks: dict[tuple[int, int], TaskID] = {}
+    try:
+        with progress_bar(console) as progress:
+
+            def show(state: Progress) -> None:
+                if state.size not in tasks:
+                    tasks[state.size] = progress.add_task(f"{state.size[0]}x{state.size[1]}", status="")
+                task = tasks[state.size]
+                progress.update(task, completed=state.done, total=state.total, status=state.method.name)
+
+            result = run(
+                spec,
+                source,
+                sizes=sizes,
+                frames=frames,
+                repeats=repeats,
+                baselines=baselines,
+                smaller=smaller or (),
+                beside=beside or (),
+                on_frame=show,
+            )
+    except KeyboardInterrupt:  # before the first size was done
+        raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(publish(result, out, console))

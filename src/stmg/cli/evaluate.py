@@ -1,0 +1,91 @@
+"""stmg evaluate: accuracy of a model as a stream, beside its base network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from stmg.cli.options import (
+    Data,
+    Device,
+    Fusion,
+    Limit,
+    Model,
+    Motion,
+    Normalize,
+    Out,
+    Precision,
+    Runtime,
+    Scheduler,
+    Size,
+    Split,
+    Threads,
+    Weights,
+    make_spec,
+)
+from stmg.cli.progress import INTERRUPTED, progress_bar
+from stmg.cli.results import publish
+
+
+def evaluate(
+    model: Model,
+    data: Data,
+    split: Split = "val",
+    size: Size = None,
+    limit: Limit = None,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Also the paper's protocol: each labeled frame given the one before.")
+    ] = False,
+    out: Out = Path("out/evaluate"),
+    scheduler: Scheduler = None,
+    motion: Motion = None,
+    fusion: Fusion = None,
+    weights: Weights = None,
+    runtime: Runtime = None,
+    device: Device = None,
+    precision: Precision = None,
+    threads: Threads = None,
+    normalize: Normalize = None,
+) -> None:
+    """Measure the accuracy of a model as a stream, beside the network on every frame.
+
+    mIoU, boundary IoU, temporal consistency, MACs, and accuracy by distance from the last key frame. On videos without
+    labels: how far the labels agree with those of the network on every frame.
+    """
+    from stmg.data.catalogue import open_dataset
+    from stmg.evaluation.evaluate import evaluate as run
+    from stmg.evaluation.inputs import split_videos
+
+    console = Console()
+    spec = make_spec(
+        model,
+        weights=weights,
+        device=device,
+        precision=precision,
+        runtime=runtime,
+        threads=threads,
+        normalization=normalize,
+        scheduler=scheduler,
+        motion=motion,
+        fusion=fusion,
+        size=size,
+    )
+    dataset = open_dataset(data)
+    frames = sum(min(len(video), limit or len(video)) for video in split_videos(dataset, split))
+    try:
+        with progress_bar(console) as progress:
+            task = progress.add_task("base network and stmg", total=frames, status="")
+            result = run(
+                spec,
+                dataset,
+                split=split,
+                limit=limit,
+                paper_protocol=paper,
+                on_frame=lambda frame: progress.update(task, advance=1, status=str(frame.level)),
+            )
+    except KeyboardInterrupt:  # before the first frame
+        raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(publish(result, out, console))

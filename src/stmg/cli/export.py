@@ -1,0 +1,57 @@
+"""stmg export: a model as graphs for ONNX Runtime or OpenVINO, compared with PyTorch before it is trusted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from stmg.cli.options import Normalize, Out, Size, Weights, make_spec
+
+MODEL_HELP = (
+    "A shipped name (lite0-camvid), checkpoint folder, Hub id, network (ddrnet39), or file.py:function that returns "
+    "a network."
+)
+
+
+def export(
+    model: Annotated[str, typer.Argument(help=MODEL_HELP, show_default=False)],
+    to: Annotated[str, typer.Option(metavar="FORMAT", help="onnx or openvino.")] = "onnx",
+    size: Size = None,
+    int8: Annotated[
+        str | None, typer.Option(metavar="VIDEO", help="Export in INT8, calibrated on this video. Default: FP32.")
+    ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(metavar="VIDEO", help="Compare with PyTorch on frames of this video. Default: on noise."),
+    ] = None,
+    out: Out = Path("out/export"),
+    weights: Weights = None,
+    normalize: Normalize = None,
+) -> None:
+    """Export a model to ONNX or OpenVINO, and compare it with PyTorch.
+
+    The folder runs without PyTorch, at one frame size: stmg segment VIDEO --model DIR.
+    """
+    from stmg.checkpoints.export import export as export_model
+    from stmg.checkpoints.resolve import is_network
+
+    console = Console()
+    spec = make_spec(model, weights=weights, normalization=normalize, size=size)
+    with console.status(f"exporting {escape(model)} to {escape(to)}"):
+        difference = export_model(spec, out, to, size=spec.size, int8=int8, check=check)
+    files = sorted(path.name for path in out.iterdir() if path.is_file())
+    console.print(f"[bold]{escape(str(out))}[/]: {escape(', '.join(files))}")
+    console.print(
+        f"largest difference from PyTorch, over whole and partial frames: logits {difference.logits:.1e} of the "
+        f"largest, features {difference.features:.1e}, masks {difference.masks:.1e}, labels on "
+        f"{difference.labels:.3%} of the pixels"
+    )
+    if int8 is not None:
+        console.print("[yellow]INT8 costs accuracy: measure it with stmg evaluate[/]")
+    if weights is None and is_network(model):
+        console.print(f"[yellow]{escape(model)} has no weights: its labels mean nothing[/]")
+    console.print(f"next: stmg segment VIDEO --model {escape(str(out))}", soft_wrap=True)

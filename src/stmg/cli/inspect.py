@@ -1,0 +1,126 @@
+"""stmg inspect: what a network consists of, which of its blocks can be skipped, and what that saves."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from stmg.cli.options import Device, Threads, make_spec
+
+if TYPE_CHECKING:
+    from stmg.gating.accelerate import AcceleratedNetwork
+
+MODEL_HELP = (
+    "A network (ddrnet39), shipped name (lite0-camvid), checkpoint folder, Hub id, or file.py:function that returns "
+    "a network."
+)
+
+
+@dataclass(frozen=True)
+class BlockCost:
+    """A residual block that can be skipped."""
+
+    name: str
+    macs: int
+    params: int
+    ms: float | None
+    """None if it was not timed."""
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """A network at one frame size."""
+
+    model: str
+    size: tuple[int, int]
+    num_classes: int
+    params: int
+    macs: int
+    macs_without_head: int
+    macs_all_blocks_skipped: int
+    head: str | None
+    """The layer whose input is reused; None if none was found."""
+    blocks: tuple[BlockCost, ...]
+    notes: tuple[str, ...]
+    """What cannot be done with it."""
+
+    def table(self) -> Table:
+        title = f"{escape(self.model)} at {self.size[0]}x{self.size[1]}"
+        table = Table("block", title=title)
+        for head in ("MMACs", "share", "params", "ms"):
+            table.add_column(head, justify="right")
+        for block in self.blocks:
+            share = f"{block.macs / max(self.macs, 1):.1%}"
+            ms = "-" if block.ms is None else f"{block.ms:.2f}"
+            table.add_row(escape(block.name), f"{block.macs / 1e6:.1f}", share, f"{block.params:,}", ms)
+        return table
+
+
+def inspect(
+    model: Annotated[str, typer.Argument(help=MODEL_HELP, show_default=False)],
+    size: Annotated[
+        str | None,
+        typer.Option(metavar="HEIGHTxWIDTH", help="Frame size, such as 1024x2048. Default: the model's own."),
+    ] = None,
+    classes: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of classes of a network without weights. Default: 19."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    device: Device = None,
+    threads: Threads = None,
+) -> None:
+    """List the residual blocks of a network that can be skipped, and what each costs."""
+    from stmg.checkpoints.torch_models import resolve_network
+    from stmg.runtimes.threads import set_threads
+
+    spec = make_spec(model, size=size, device=device, threads=threads)
+    set_threads(spec.threads)
+    network, card = resolve_network(spec, num_classes=classes, timed=True)
+    result = inspect_network(model, network, spec.size or card.size)
+    console = Console()
+    if as_json:
+        console.print_json(json.dumps(asdict(result)))
+        return
+    console.print(result.table())
+    console.print(f"{result.params:,} parameters, {result.num_classes} classes")
+    console.print(
+        f"{result.macs / 1e9:.2f} GMACs with the head ({escape(result.head or 'none found')}), "
+        f"{result.macs_without_head / 1e9:.2f} without"
+    )
+    console.print(f"{result.macs_all_blocks_skipped / 1e9:.2f} GMACs with all {len(result.blocks)} blocks skipped")
+    for note in result.notes:
+        console.print(f"[yellow]{escape(note)}[/]")
+
+
+def inspect_network(name: str, network: AcceleratedNetwork, size: tuple[int, int]) -> Inspection:
+    """Count what the network and each of its blocks execute at a frame size."""
+    import torch
+
+    from stmg.gating.counting import count_parameters
+
+    device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    costs = network.costs(torch.zeros(1, 3, *size, device=device, dtype=network.dtype))
+    blocks = tuple(
+        BlockCost(block.name, macs, block.params, None if math.isnan(block.ms) else round(block.ms, 3))
+        for block, macs in zip(network.blocks, costs.blocks, strict=True)
+    )
+    return Inspection(
+        model=name,
+        size=size,
+        num_classes=network.num_classes,
+        params=count_parameters(network.network),
+        macs=costs.network,
+        macs_without_head=costs.network - costs.head,
+        macs_all_blocks_skipped=costs.of_pass((False,) * len(network.blocks)),
+        head=network.head,
+        blocks=blocks,
+        notes=tuple(network.notes),
+    )

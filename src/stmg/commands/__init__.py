@@ -1,1 +1,0 @@
-"""What the command line's verbs do, one file each."""

@@ -1,0 +1,1 @@
+"""Streets rendered from a seed, with exact labels."""

@@ -1,0 +1,41 @@
+"""Errors a user can do something about: one family, so that `except stmg.StmgError` catches them all."""
+
+from __future__ import annotations
+
+
+class StmgError(Exception):
+    """A mistake in what was given, with the fix in the message. At the command line: one line and exit code 2."""
+
+
+class SettingsError(StmgError, ValueError):
+    """A setting, an option or a combination of them that cannot be honored."""
+
+
+class ModelError(StmgError, ValueError):
+    """A model that cannot be found, read, run or exported."""
+
+
+class DataError(StmgError, ValueError):
+    """Data that cannot be used; the message names the file and says what to do."""
+
+
+class VideoError(DataError):
+    """A video or another source of frames that cannot be read; the message says why and what to do."""
+
+
+class FrameError(StmgError, ValueError, TypeError):
+    """A frame that is not an image; the message says what one is."""
+
+
+class MissingPackageError(StmgError, ImportError):
+    """A package that is not installed; the message names the extra that brings it."""
+
+
+class TrainingError(StmgError, ArithmeticError):
+    """A training run that cannot go on."""
+
+
+def require(condition: bool, rule: str, value: object) -> None:
+    """Refuse a setting that breaks a rule, saying both the rule and what was given."""
+    if not condition:
+        raise SettingsError(f"{rule}; got {value}")

@@ -1,0 +1,117 @@
+"""Baselines: what a sensible engineer would try first, over the same streams and the same runtime."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import cv2
+import numpy as np
+
+from stmg.evaluation.method import Method
+from stmg.evaluation.streams import Stepper
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.cost import Cost
+from stmg.streaming.flow import Flow, compose
+from stmg.streaming.motion import DisMotion, View, make_view
+from stmg.streaming.runtime import Runtime
+from stmg.streaming.schedulers import FixedPeriod, Level
+from stmg.streaming.state import FrameResult
+from stmg.video.frames import Frame, as_frame
+from stmg.video.labels import Labels
+
+COPY_STRIDES = (2, 3, 5)
+WARP_STRIDES = (2, 3, 5, 10)
+
+
+def make_baselines(segmenter: VideoSegmenter) -> dict[Method, Stepper]:
+    """Every baseline that needs no other network; the network on every frame is not among them."""
+    runtime = segmenter.runtime
+    baselines: dict[Method, Stepper] = {}
+    for stride in COPY_STRIDES:
+        copied = VideoSegmenter(runtime, scheduler=FixedPeriod(stride, Level.CARRY), motion="none")
+        baselines[Method(kind="copied-labels", stride=stride)] = copied
+    if runtime.input_size is None:  # a graph for one size cannot run at half of it
+        baselines[Method(kind="half-resolution")] = HalfResolution(runtime)
+    for stride in WARP_STRIDES:
+        baselines[Method(kind="warped-logits", stride=stride)] = WarpedLogits(runtime, stride)
+    return baselines
+
+
+class _Baseline:
+    """A stream over a runtime; its results look like a segmenter's."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.num_frames = 0
+
+    def reset(self) -> None:
+        self.num_frames = 0
+
+    def step(self, frame: Any) -> FrameResult:
+        started = time.perf_counter()
+        frame = as_frame(frame)
+        level, size, labels = self._segment(frame)
+        latency = 1000 * (time.perf_counter() - started)
+        self.num_frames += 1
+        keep = (level is Level.KEY,) * self.runtime.num_blocks
+        return FrameResult(
+            labels=labels,
+            level=level,
+            reason="baseline",
+            distortion=float("nan"),
+            drift=0.0,
+            keep=keep,
+            latency_ms=latency,
+            motion="none",
+            cost=Cost() if level is Level.CARRY else self.runtime.cost(size, level, keep, 1.0, masked=False),
+            index=self.num_frames - 1,
+            time=frame.time,
+            image=frame.image,
+            changed=None,
+            palette=np.zeros((0, 3), np.uint8),
+        )
+
+    def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
+        """The level, the size that the network saw, and the labels."""
+        raise NotImplementedError
+
+
+class HalfResolution(_Baseline):
+    """Every frame computed at half its height and width."""
+
+    def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
+        height, width = frame.size
+        small = (max(1, height // 2), max(1, width // 2))
+        image: Any = cv2.resize(frame.image, small[::-1], interpolation=cv2.INTER_AREA)
+        output = self.runtime.full(self.runtime.prepare(image))
+        return Level.KEY, small, self.runtime.labels(output.logits, frame.size)
+
+
+class WarpedLogits(_Baseline):
+    """Every `stride`th frame computed; on the others its logits, warped along the composed DIS flow."""
+
+    def __init__(self, runtime: Runtime, stride: int) -> None:
+        super().__init__(runtime)
+        self.stride = stride
+        self._motion = DisMotion()
+        self._logits: Any = None
+        self._before: View | None = None
+        self._flow: Flow | None = None
+
+    def reset(self) -> None:
+        super().reset()
+        self._before = self._flow = None
+
+    def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
+        view = make_view(frame) if self.stride > 1 else None
+        if self._before is None or view is None or self.num_frames % self.stride == 0:
+            level, self._flow = Level.KEY, None
+            self._logits = logits = self.runtime.full(self.runtime.prepare(frame.image)).logits
+        else:
+            level = Level.CARRY
+            self._flow = compose(self._flow, self._motion.estimate(self._before, view).flow)
+            everywhere = np.ones((1, 1), np.float32)
+            logits = self.runtime.fuse(self._logits, self._logits, self._flow, everywhere)
+        self._before = view
+        return level, frame.size, self.runtime.labels(logits, frame.size)

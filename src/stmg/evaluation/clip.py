@@ -1,0 +1,81 @@
+"""Clips: the first frames of a source in memory, as every method of a benchmark gets them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+from stmg.data.catalogue import is_dataset, open_dataset
+from stmg.data.dataset import Dataset
+from stmg.errors import DataError
+from stmg.evaluation.results import Size
+from stmg.evaluation.streams import read_frames
+from stmg.video.frames import Frame
+from stmg.video.labels import Labels
+from stmg.video.sources import open_video
+
+Item = TypeVar("Item")
+
+
+class Clip(NamedTuple):
+    """Frames in memory."""
+
+    frames: list[Frame]
+    truths: list[Labels | None]
+    starts: set[int]
+    """Where a video begins."""
+    read_ms: float | None
+    """Of a frame, from the source to memory; None where it is rendered."""
+    dataset: Dataset | None
+    """Whose labels they are, if there are any."""
+
+
+def read_clip(source: str, size: Size, num_frames: int, vectors: bool) -> Clip:
+    """The first frames of a dataset's validation videos, of a video file, or of anything else that can be opened."""
+    if not is_dataset(source):
+        with open_video(source, resize=size, limit=num_frames, motion_vectors=vectors) as video:
+            reading = _Timed(video)
+            frames = list(reading)
+        if not frames:
+            raise DataError(f"{source} has no frames")
+        return Clip(frames, [None] * len(frames), {0}, reading.mean_ms, None)
+    dataset = open_dataset(source)
+    split = "val" if "val" in dataset.splits else next(iter(dataset.splits))
+    frames = []
+    truths: list[Labels | None] = []
+    starts: set[int] = set()
+    seconds: list[float] = []
+    for each in dataset.videos(split):
+        starts.add(len(frames))
+        timed = _Timed(read_frames(each, size, num_frames - len(frames), vectors))
+        for index, frame in timed:
+            frames.append(frame)
+            truths.append(each.truth(index, size))
+        seconds += timed.seconds
+        if len(frames) >= num_frames:
+            break
+    if not frames:
+        raise DataError(f"{source} has no frames")
+    labeled = any(truth is not None for truth in truths)
+    read_ms = None if source.startswith("street:") else 1000 * sum(seconds) / len(seconds)
+    return Clip(frames, truths, starts, read_ms, dataset if labeled else None)
+
+
+class _Timed(Generic[Item]):
+    """An iterable, and the seconds that each of its items took to come."""
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self._items = items
+        self.seconds: list[float] = []
+
+    def __iter__(self) -> Iterator[Item]:
+        started = time.perf_counter()
+        for item in self._items:
+            self.seconds.append(time.perf_counter() - started)
+            yield item
+            started = time.perf_counter()
+
+    @property
+    def mean_ms(self) -> float:
+        return 1000 * sum(self.seconds) / max(1, len(self.seconds))

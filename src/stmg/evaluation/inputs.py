@@ -1,0 +1,102 @@
+"""What is measured: a model, and data with the same classes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from stmg.checkpoints.resolve import ModelSpec, resolve, working_size
+from stmg.data.catalogue import open_dataset
+from stmg.data.dataset import Dataset, Video
+from stmg.errors import DataError
+from stmg.evaluation.results import Size
+from stmg.segmenter import VideoSegmenter
+from stmg.video.labels import MAX_CLASSES
+from stmg.video.overlay import default_palette
+
+Model = VideoSegmenter | ModelSpec | str
+"""A segmenter, or what `stmg.load` makes one from."""
+DEFAULT_SIZE = (360, 480)  # of a segmenter that takes any size
+
+
+class Subject(NamedTuple):
+    """A model that is measured."""
+
+    segmenter: VideoSegmenter
+    name: str
+    size: Size
+
+
+def open_model(model: Model, size: Size | None = None, name: str | None = None) -> Subject:
+    """The segmenter, what results call it, and the frame size: the one given, else what the model is meant for."""
+    if isinstance(model, VideoSegmenter):
+        # Another one over the same weights, so that the caller's stream is not disturbed.
+        return Subject(model.another(), name or "segmenter", size or model.runtime.input_size or DEFAULT_SIZE)
+    spec = as_spec(model, size)
+    meant = working_size(spec)
+    segmenter = resolve(spec)
+    return Subject(segmenter, name or spec.name, spec.size or segmenter.runtime.input_size or meant)
+
+
+def as_spec(model: ModelSpec | str, size: Size | None = None) -> ModelSpec:
+    spec = model if isinstance(model, ModelSpec) else ModelSpec(name=model)
+    return spec if size is None else replace(spec, size=size)
+
+
+def open_data(data: Dataset | str | Path, split: str, subject: Subject) -> Dataset:
+    """A dataset of that split alone, whose classes are the model's; videos without labels get the model's classes."""
+    dataset = data if isinstance(data, Dataset) else open_dataset(data)
+    videos = split_videos(dataset, split)
+    num_classes = count_classes(subject)
+    if dataset.class_names:
+        check_classes(subject, num_classes, dataset)
+    else:
+        own = subject.segmenter.class_names
+        names = own or tuple(f"class {index}" for index in range(num_classes or MAX_CLASSES))
+        dataset = replace(dataset, class_names=names, palette=default_palette(len(names)))
+    return replace(dataset, splits={split: videos})
+
+
+def split_videos(dataset: Dataset, split: str) -> tuple[Video, ...]:
+    """The videos of a split; all there are if nothing is labeled, and there are no splits."""
+    return dataset.videos(split if dataset.class_names else "all")
+
+
+def check_classes(subject: Subject, num_classes: int | None, dataset: Dataset) -> None:
+    """Refuse a model of other classes than the data's: its figures would mean nothing."""
+    if num_classes not in (None, dataset.num_classes):
+        raise DataError(f"{subject.name} has {num_classes} classes, {dataset.name} has {dataset.num_classes}")
+    for own, other in zip(subject.segmenter.class_names, dataset.class_names, strict=False):
+        if own.lower() != other.lower():
+            raise DataError(f"{subject.name} calls a class {own!r} that {dataset.name} calls {other!r}")
+
+
+def count_classes(subject: Subject) -> int | None:
+    """How many classes a model has; None where it gives labels, which do not say."""
+    segmenter = subject.segmenter
+    if segmenter.class_names:
+        return len(segmenter.class_names)
+    if segmenter.runtime.num_classes is not None:
+        return segmenter.runtime.num_classes
+    logits = segmenter.runtime.full(segmenter.runtime.prepare(np.zeros((*subject.size, 3), np.uint8))).logits
+    return max(2, len(logits)) if logits.ndim == 3 else None
+
+
+def describe_settings(segmenter: VideoSegmenter) -> str:
+    """How a stream is segmented, in words."""
+    settings = segmenter.settings
+    scheduler = settings.scheduler
+    options: list[str] = [item.name for item in fields(scheduler)] if is_dataclass(scheduler) else []
+    chosen = ", ".join(f"{option} {getattr(scheduler, option)}" for option in options)
+    name = f"{scheduler.name} ({chosen})" if chosen else scheduler.name
+    scale = f", partial frames at {settings.partial_scale:g}" if settings.partial_scale < 1 else ""
+    return f"scheduler {name}, motion {settings.motion.name}, fusion {settings.fusion:g}{scale}"
+
+
+def hide_credentials(text: str) -> str:
+    """Without user names and passwords of URLs: results are meant to be shown."""
+    return re.sub(r"//[^/@\s]*@", "//", text)

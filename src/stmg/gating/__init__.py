@@ -1,0 +1,1 @@
+"""Gating: finding a network's residual blocks, skipping them, and reusing features."""

@@ -1,0 +1,262 @@
+"""accelerate: any segmentation network, with its residual blocks gated and its head's input within reach."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from stmg.errors import ModelError
+from stmg.gating.counting import MacCounter, count_parameters
+from stmg.gating.gates import Blend, Gate, Pass, Tap, remove_gates, replace_module, running
+from stmg.gating.heads import check_head, find_heads
+from stmg.gating.mask_generator import MaskGenerator
+from stmg.gating.pretrained import Pretrained, checkpoints
+from stmg.gating.residual import Block, find_blocks, find_named_blocks
+from stmg.streaming.cost import NetworkCost
+
+
+class NetworkOutput(NamedTuple):
+    """What a pass through the network gives."""
+
+    features: list[Tensor]
+    """The head's input, maps (N, C, h, w); the logits themselves if the network has no head to be split off."""
+    logits: Tensor
+    """(N, num_classes, h, w)."""
+
+
+def weight_dtype(network: nn.Module) -> torch.dtype:
+    """Of a network's weights; single precision if it has none."""
+    return next((p.dtype for p in network.parameters() if p.is_floating_point()), torch.float32)
+
+
+class AcceleratedNetwork(Pretrained, nn.Module):
+    """A network for video: whole on key frames, in part on others. Called plainly, it is what it was made from."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        blocks: tuple[Block, ...],
+        head: str | None,
+        output: str | int | None,
+        num_classes: int,
+        mask_generator: MaskGenerator | None = None,
+        two_weight_sets: bool = False,
+        example: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.example_size = (128, 128) if example is None else (int(example.shape[2]), int(example.shape[3]))
+        self.network = network
+        self.second = copy.deepcopy(network) if two_weight_sets else None
+        self.mask_generator = mask_generator
+        self.blocks = blocks
+        self.head = head
+        self.output = output
+        self.num_classes = num_classes
+        for gated in filter(None, (self.network, self.second)):
+            for index, block in enumerate(blocks):
+                inner = gated.get_submodule(block.name)
+                replace_module(gated, block.name, Gate(inner, index, block.sources, block.form))
+            if head is not None:
+                replace_module(gated, head, Tap(gated.get_submodule(head)))
+
+    @classmethod
+    def from_pretrained(
+        cls, name: str | Path, *, model: nn.Module | None = None, device: str | None = None
+    ) -> AcceleratedNetwork:
+        """The network of a shipped name, a checkpoint folder or a Hub id, with its weights.
+
+        model: the network itself, with any weights, where the checkpoint is of a network of your own.
+        """
+        network: AcceleratedNetwork = checkpoints("store").load_network(name, model, device)[0]
+        return network
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the weights, and so of the images."""
+        return weight_dtype(self.network)
+
+    @property
+    def partial_network(self) -> nn.Module:
+        """What runs on partial frames: the second set of weights, or the only one."""
+        return self.network if self.second is None else self.second
+
+    def forward(self, image: Tensor) -> Any:
+        return self.network(image)
+
+    def full(self, image: Tensor) -> NetworkOutput:
+        """Every block, nothing reused: a key frame."""
+        return self.run(self.network, image, Pass())
+
+    def partial(self, image: Tensor, keep: Tensor | Sequence[bool], blend: Blend | None = None) -> NetworkOutput:
+        """Some blocks; `blend` may mix the features with others before the head."""
+        return self.run(self.partial_network, image, Pass(keep=keep, blend=blend))
+
+    @torch.no_grad()
+    def costs(self, image: Tensor) -> NetworkCost:
+        """Count, on a real pass, what each part executes at this size."""
+        with MacCounter() as meter, running(Pass(meter=meter)) as now:
+            self.network(image)
+        with MacCounter() as masks:
+            if self.mask_generator is not None:
+                encoded = self.mask_generator.encode(image)
+                self.mask_generator(encoded, encoded)
+        blocks = tuple(now.block_macs.get(index, 0) for index in range(len(self.blocks)))
+        return NetworkCost(
+            meter.macs,
+            blocks,
+            now.head_macs,
+            masks.macs,
+            count_parameters(self.network),
+            tuple(block.params for block in self.blocks),
+            0 if self.mask_generator is None else count_parameters(self.mask_generator),
+        )
+
+    def plain(self) -> nn.Module:
+        """A copy of the network for key frames without gates, as it came, with the weights it has now."""
+        return remove_gates(copy.deepcopy(self.network))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What cannot be done with this network, and what still can."""
+        notes = []
+        if not self.blocks:
+            notes.append(
+                "no residual block can be skipped: frames are computed whole or carried; "
+                "name blocks with blocks=[...] if you know better"
+            )
+        if self.head is None:
+            notes.append(
+                "no head can be split off: partial frames blend logits instead of features; "
+                "name the module that turns features into logits with head=..."
+            )
+        return tuple(notes)
+
+    def run(self, network: nn.Module, image: Tensor, now: Pass) -> NetworkOutput:
+        """A pass through one of its networks; without a head of its own, the logits are the features."""
+        with running(now):
+            logits = find_logits(network(image), self.output)
+        if self.head is not None:
+            return NetworkOutput(now.features, logits)
+        if now.blend is not None:
+            (logits,) = now.blend([logits])
+        return NetworkOutput([logits], logits)
+
+
+def accelerate(
+    model: nn.Module,
+    example: Tensor,
+    *,
+    head: str | None = None,
+    blocks: list[str] | None = None,
+    output: str | int | None = None,
+    mask_generator: bool = False,
+    two_weight_sets: bool = False,
+    timed: bool = False,
+) -> AcceleratedNetwork:
+    """Make a segmentation network ready for video. The model itself is left alone; a copy is gated.
+
+    example: an image batch the network accepts, (1, 3, H, W); its values do not matter.
+    head: name of the module that turns features into logits; found if not given.
+    blocks: names of the residual blocks that may be skipped; found if not given.
+    output: key or index of the logits in what the network returns, where it is not a tensor; found if not given.
+    mask_generator: add an untrained mask generator, to be trained; without one, motion alone shows what changed.
+    two_weight_sets: give partial frames weights of their own, as the paper does.
+    timed: measure the milliseconds of each block.
+    """
+    if not isinstance(model, nn.Module):
+        kind = type(model).__name__
+        raise ModelError(f"accelerate takes a torch.nn.Module; pass a {kind} to VideoSegmenter as it is")
+    if not isinstance(example, Tensor) or example.dim() != 4:
+        raise ModelError("example must be an image batch, a tensor of shape (1, 3, H, W)")
+    network = copy.deepcopy(_unwrap(model)).eval()
+    logits = _first_logits(network, example, output)
+    if isinstance(network, torch.jit.ScriptModule):  # compiled for good: nothing inside can be reached
+        return AcceleratedNetwork(network, (), None, output, logits.shape[1], example=example)
+    remove_gates(network)
+    if blocks is None:
+        prunable = find_blocks(network, example, timed)
+    else:
+        prunable = find_named_blocks(network, example, blocks, timed)
+    heads = find_heads(network, example, prunable, logits.shape[1])
+    if head is None:
+        head = heads[0] if heads else None
+    else:
+        check_head(network, example, head, heads)
+    generator = MaskGenerator(len(prunable)) if mask_generator else None
+    accelerated = AcceleratedNetwork(
+        network, prunable, head, output, logits.shape[1], generator, two_weight_sets, example
+    )
+    accelerated.to(example.device).eval()
+    _copy_where_written_on(accelerated, example)
+    return accelerated
+
+
+def _unwrap(model: nn.Module) -> nn.Module:
+    """The network inside torch.compile or a data-parallel wrapper."""
+    children = dict(model.named_children())
+    wrapped = len(children) == 1 and next(iter(children)) in ("_orig_mod", "module")
+    return _unwrap(next(iter(children.values()))) if wrapped else model
+
+
+def _first_logits(network: nn.Module, example: Tensor, output: str | int | None) -> Tensor:
+    try:
+        with torch.no_grad():
+            out = network(example.clone())
+    except Exception as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(
+            f"the network does not run on the example of shape {tuple(example.shape)}: {first}; "
+            "if its forward takes more than the image, wrap it in a module whose forward takes the image alone"
+        ) from error
+    return find_logits(out, output)
+
+
+def _copy_where_written_on(network: AcceleratedNetwork, example: Tensor) -> None:
+    """Some networks write on a block's output or the head's input in place; there a gate must hand on a copy."""
+    wrappers = [m for m in network.modules() if isinstance(m, Gate | Tap)]
+    results: list[list[Tensor]] = []
+    for copies in (True, False):
+        for wrapper in wrappers:
+            wrapper.copies = copies
+        with torch.no_grad():
+            skipped = network.partial(example.clone(), (False,) * len(network.blocks))
+        results.append([*skipped.features, skipped.logits])
+    if not all(torch.equal(one, two) for one, two in zip(*results, strict=True)):
+        for wrapper in wrappers:
+            wrapper.copies = True
+
+
+def find_logits(output: Any, key: str | int | None = None) -> Tensor:
+    """The class logits (N, C, h, w) in whatever a network returns: a tensor, a dict, a tuple, a model output."""
+    if key is not None:
+        try:
+            output = getattr(output, key) if hasattr(output, str(key)) else output[key]  # type: ignore[arg-type]
+        except (KeyError, IndexError, TypeError):
+            raise ModelError(f"the network's output has no {key!r}; it is a {_describe_output(output)}") from None
+    candidates: list[Any] = [output]
+    if isinstance(output, Mapping):
+        candidates = [output.get("logits"), output.get("out"), *output.values()]
+    elif isinstance(output, Sequence):
+        candidates = list(output)
+    elif hasattr(output, "logits"):
+        candidates = [output.logits]
+    for candidate in candidates:
+        if isinstance(candidate, Tensor) and candidate.dim() == 4 and candidate.is_floating_point():
+            return candidate
+    raise ModelError(
+        f"no logits of shape (N, classes, h, w) in the network's output, a {_describe_output(output)}; "
+        "name them with output=..."
+    )
+
+
+def _describe_output(output: Any) -> str:
+    if isinstance(output, Tensor):
+        return f"tensor of shape {tuple(output.shape)}"
+    if isinstance(output, Mapping):
+        return f"mapping with {', '.join(map(str, output))}"
+    return f"{type(output).__name__} of {len(output)}" if isinstance(output, Sequence) else type(output).__name__

@@ -1,0 +1,47 @@
+"""save_pretrained and push_to_hub, as users of Hugging Face know them, for networks and segmenters."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stmg.errors import MissingPackageError
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+
+class Pretrained:
+    """What can be saved as a checkpoint, and pushed to the Hub."""
+
+    def save_pretrained(self, folder: str | PathLike[str], *, card: Any = None, half: bool = False) -> Path:
+        """Write a checkpoint folder, as `stmg.save` does."""
+        saved: Path = checkpoints("store").save(self, Path(folder), card, half=half)
+        return saved
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        card: Any = None,
+        half: bool = False,
+        private: bool | None = None,
+        token: str | None = None,
+        commit_message: str = "Upload a checkpoint of stmg",
+    ) -> str:
+        """Save a checkpoint in a repository of the Hub, created if it is not there; returns its address."""
+        url: str = checkpoints("hub").push_to_hub(
+            self, repo_id, card=card, half=half, private=private, token=token, commit_message=commit_message
+        )
+        return url
+
+
+def checkpoints(name: str) -> Any:
+    """A module of `stmg.checkpoints`, imported when it is used: it stands above what it saves and loads."""
+    try:
+        return import_module(f"stmg.checkpoints.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingPackageError('checkpoints need PyTorch: pip install "stmg[torch]"') from None

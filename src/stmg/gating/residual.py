@@ -1,0 +1,171 @@
+"""Residual blocks of any network, found by what they do and not by what they are called.
+
+A block is residual if, with all its parameters at zero, it gives its input back (or its ReLU). Candidates are siblings
+of one class; those that follow another of their stage can be left out without changing any shape.
+"""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils import _pytree as pytree
+
+from stmg.errors import ModelError
+from stmg.gating.calls import Call, record_calls
+from stmg.gating.counting import count_macs, count_parameters, measure_ms
+
+
+@dataclass(frozen=True)
+class Block:
+    """A residual block that may be skipped."""
+
+    name: str
+    macs: int
+    """At the size of the example."""
+    params: int
+    ms: float
+    """Measured on its own, batch 1, on the example's device; not a number if it was not timed."""
+    sources: tuple[int | None, ...] = field(repr=False)
+    """For each leaf of its output the input leaf that stands in when it is skipped; None where it is no tensor."""
+    form: Any = field(repr=False)
+    """Its output with each leaf replaced by its number."""
+
+
+def find_blocks(network: nn.Module, example: Tensor, timed: bool = False) -> tuple[Block, ...]:
+    """The prunable residual blocks of a network, in the order of its modules."""
+    runs = _sibling_runs(network)
+    calls = record_calls(network, example, [name for run in runs for name in run])
+    residual = {}
+    for name, call in calls.items():
+        sources = _residual_sources(network.get_submodule(name), call)
+        if sources is not None:
+            residual[name] = sources
+    # A module that holds residual blocks is a stage, even if it would itself pass for a block.
+    stages = {name for name in residual if any(other.startswith(f"{name}.") for other in residual)}
+    # The first of its siblings opens a stage, as does one that changes the shape. Neither can go.
+    chosen = [name for run in runs for name in run[1:] if name in residual and name not in stages]
+    return tuple(_describe(network.get_submodule(name), name, calls[name], residual[name], timed) for name in chosen)
+
+
+def find_named_blocks(network: nn.Module, example: Tensor, names: list[str], timed: bool = False) -> tuple[Block, ...]:
+    """The blocks a user names, whatever they compute, if skipping them keeps every shape."""
+    modules = dict(network.named_modules())
+    if any(name not in modules for name in names):
+        right = [block.name for block in find_blocks(network, example)]
+        for name in names:
+            require_submodule(network, name, kind="block", suggestions=right)
+    for name in names:
+        inside = [other for other in names if other.startswith(f"{name}.")]
+        if inside:
+            raise ModelError(f"block {inside[0]!r} lies inside block {name!r}; name one of them")
+    calls = record_calls(network, example, names)
+    blocks = []
+    for name in names:
+        if name not in calls:
+            raise ModelError(f"block {name!r} is not called when the network runs")
+        block, call = network.get_submodule(name), calls[name]
+        sources = _residual_sources(block, call) or _sources(call, by_shape=True)
+        if sources is None:
+            raise ModelError(f"block {name!r} cannot be skipped: its output has another shape than its input")
+        blocks.append(_describe(block, name, call, sources, timed))
+    return tuple(blocks)
+
+
+def require_submodule(network: nn.Module, name: str, kind: str, suggestions: list[str]) -> nn.Module:
+    """The module of that name, or an error that lists the right ones."""
+    modules: dict[str, nn.Module] = dict(network.named_modules())
+    if name in modules and name:
+        return modules[name]
+    near = suggestions or difflib.get_close_matches(name, list(modules), n=5, cutoff=0.4)
+    near = near or [child for child, _ in network.named_children()]
+    raise ModelError(f"the network has no {kind} {name!r}; there are: {', '.join(near)}")
+
+
+def _sibling_runs(network: nn.Module) -> list[list[str]]:
+    """Names of children of one class that follow each other, two or more; layers in between do not count."""
+    runs = []
+    for parent_name, parent in network.named_modules():
+        run: list[str] = []
+        kind: type | None = None
+        for child_name, child in parent.named_children():
+            if next(child.children(), None) is None:
+                continue
+            if type(child) is not kind:
+                runs.append(run)
+                run, kind = [], type(child)
+            if kind not in (nn.Sequential, nn.ModuleList, nn.ModuleDict):
+                run.append(f"{parent_name}.{child_name}".lstrip("."))
+        runs.append(run)
+    return [run for run in runs if len(run) > 1]
+
+
+def _residual_sources(block: nn.Module, call: Call) -> tuple[int | None, ...] | None:
+    """The inputs a block adds to, or None if it is not residual."""
+    if _sources(call, by_shape=True) is None:
+        return None
+    inert = copy.deepcopy(block).eval()
+    with torch.no_grad():
+        for parameter in inert.parameters():
+            parameter.zero_()
+        args, kwargs = pytree.tree_map(_random_like, (call.args, call.kwargs))
+        given, given_too = pytree.tree_map(_clone, (args, kwargs))  # a block may write on its input
+        try:
+            output = inert(*given, **given_too)
+        except Exception:  # a block that cannot run on other values than the network's is none we can test
+            return None
+    return _sources(Call(0, args, kwargs, output))
+
+
+def _random_like(leaf: Any) -> Any:
+    return torch.randn_like(leaf) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
+
+
+def _clone(leaf: Any) -> Any:
+    return leaf.clone() if isinstance(leaf, Tensor) else leaf
+
+
+def _sources(call: Call, by_shape: bool = False) -> tuple[int | None, ...] | None:
+    """For each output leaf the input leaf it equals (or is the ReLU of, or has the shape of); None if one has none."""
+    inputs = pytree.tree_leaves((call.args, call.kwargs))
+    sources: list[int | None] = []
+    for output in pytree.tree_leaves(call.output):
+        if not isinstance(output, Tensor):
+            sources.append(None)
+            continue
+        source = next((n for n, leaf in enumerate(inputs) if _can_replace(leaf, output, by_shape)), None)
+        if source is None:
+            return None
+        sources.append(source)
+    return tuple(sources) if any(source is not None for source in sources) else None
+
+
+def _can_replace(leaf: Any, output: Tensor, by_shape: bool) -> bool:
+    if not isinstance(leaf, Tensor) or leaf.shape != output.shape or leaf.dtype != output.dtype:
+        return False
+    return by_shape or torch.equal(output, leaf) or torch.equal(output, F.relu(leaf))
+
+
+def _describe(block: nn.Module, name: str, call: Call, sources: tuple[int | None, ...], timed: bool) -> Block:
+    leaf = next(leaf for leaf in pytree.tree_leaves((call.args, call.kwargs)) if isinstance(leaf, Tensor))
+    quiet = copy.deepcopy(block).eval()
+
+    args, kwargs = pytree.tree_map(_clone, (call.args, call.kwargs))
+
+    def run() -> Any:
+        return quiet(*args, **kwargs)
+
+    return Block(
+        name=name,
+        macs=count_macs(run),
+        params=count_parameters(block),
+        ms=measure_ms(run, leaf.device) if timed else math.nan,
+        sources=sources,
+        form=pytree.tree_unflatten(range(len(sources)), pytree.tree_structure(call.output)),
+    )

@@ -1,0 +1,1 @@
+"""Results out: overlay video, label images, records, timeline."""

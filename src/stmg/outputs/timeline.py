@@ -1,0 +1,157 @@
+"""Timeline: a plot of a whole run, what was computed when and what it took."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stmg.errors import MissingPackageError
+from stmg.files import write_atomically
+from stmg.outputs.sink import FileSink
+from stmg.streaming.schedulers import Level
+from stmg.streaming.state import FrameResult
+
+MAX_SPANS = 4000
+MAX_COLUMNS = 700  # more would be finer than the plot
+LEVEL_COLORS = {Level.KEY: "#c8443a", Level.PARTIAL: "#f3bd4f", Level.CARRY: "#3a9d8f"}
+
+
+class Timeline(FileSink):
+    """A plot of the whole run, drawn at its end: levels, distortion and drift, kept blocks, latency.
+
+    However long the run, only `MAX_SPANS` spans of it are held: when there are more, neighbors are joined.
+    """
+
+    def __init__(self, path: str | Path, title: str = "") -> None:
+        super().__init__(path)
+        try:
+            import matplotlib.figure  # noqa: F401  to fail before the run rather than after it
+        except ImportError:
+            raise MissingPackageError('the timeline needs matplotlib: pip install "stmg[plots]"') from None
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.title = title
+        self._spans: list[_Span] = []
+        self._newest: _Span | None = None
+        self._frames_per_span = 1
+
+    def _write(self, result: FrameResult) -> None:
+        span = _Span.from_result(result)
+        self._newest = span if self._newest is None else self._newest.join(span)
+        if self._newest.num_frames < self._frames_per_span:
+            return
+        self._spans.append(self._newest)
+        self._newest = None
+        if len(self._spans) == MAX_SPANS:
+            self._spans = _join_pairs(self._spans)
+            self._frames_per_span *= 2
+
+    def _finish(self) -> None:
+        spans = self._spans + ([self._newest] if self._newest else [])
+        if spans:
+            write_atomically(self.path, _draw(spans, self.title))
+
+
+class _Span(NamedTuple):
+    """Some frames in a row, summed up."""
+
+    time: float | None
+    """Of the first of them."""
+    levels: tuple[int, ...]
+    """How many frames had each level."""
+    distortion: float
+    """The highest; NaN if no frame had one."""
+    drift: float
+    """The highest."""
+    kept_blocks: int
+    num_blocks: int
+    latency_sum: float
+    latency_max: float
+
+    @classmethod
+    def from_result(cls, result: FrameResult) -> _Span:
+        levels = tuple(int(result.level is level) for level in Level)
+        blocks, latency = (result.kept_blocks, len(result.keep)), result.latency_ms
+        return cls(result.time, levels, result.distortion, result.drift, *blocks, latency, latency)
+
+    @property
+    def num_frames(self) -> int:
+        return sum(self.levels)
+
+    def join(self, later: _Span) -> _Span:
+        return _Span(
+            self.time,
+            tuple(mine + other for mine, other in zip(self.levels, later.levels, strict=True)),
+            _highest(self.distortion, later.distortion),
+            _highest(self.drift, later.drift),
+            self.kept_blocks + later.kept_blocks,
+            self.num_blocks + later.num_blocks,
+            self.latency_sum + later.latency_sum,
+            max(self.latency_max, later.latency_max),
+        )
+
+
+def _highest(one: float, two: float) -> float:
+    """The higher of two, NaN only if both are: `max` gives NaN back or loses it, by the order."""
+    return float(np.fmax(one, two))
+
+
+def _join_pairs(spans: list[_Span]) -> list[_Span]:
+    pairs = [first.join(second) for first, second in zip(spans[::2], spans[1::2], strict=False)]
+    return pairs + spans[2 * len(pairs) :]
+
+
+def _draw(spans: list[_Span], title: str) -> bytes:
+    """The plot as a PNG file."""
+    from matplotlib.figure import Figure
+
+    while len(spans) > MAX_COLUMNS:
+        spans = _join_pairs(spans)
+    frames = np.array([span.num_frames for span in spans])
+    times = np.array([span.time for span in spans], float)  # not a number where there is none
+    timed = len(spans) > 1 and bool((np.diff(times) > 0).all())
+    edges = np.append(times, times[-1] + np.diff(times).mean()) if timed else np.append(0, np.cumsum(frames))
+
+    figure = Figure(figsize=(12, 7), layout="constrained")
+    strip, change, blocks, latency = figure.subplots(4, sharex=True, height_ratios=(0.6, 2, 1.2, 1.5))
+    levels = np.array([span.levels for span in spans])
+    tops = np.cumsum(levels / frames[:, None], axis=1)
+    for number, level in enumerate(Level):
+        bottom = tops[:, number - 1] if number else 0
+        share = f"{level} {levels[:, number].sum() / frames.sum():.0%}"
+        strip.stairs(tops[:, number], edges, baseline=bottom, fill=True, color=LEVEL_COLORS[level], label=share)
+    strip.set(ylim=(0, 1), yticks=[], ylabel="level")
+    strip.set_title(f"{title}  " * bool(title) + f"{frames.sum()} frames", loc="left", fontweight="bold")
+
+    _line(change, [span.drift for span in spans], edges, "#555555", "drift")
+    _line(change, [span.distortion for span in spans], edges, "#0072b2", "distortion", filled=True)
+    _line(blocks, [span.kept_blocks for span in spans] / frames, edges, "#7a5195", "kept blocks", filled=True)
+    latency.stairs([span.latency_max for span in spans], edges, fill=True, color="#c9ced6", label="longest")
+    _line(latency, [span.latency_sum for span in spans] / frames, edges, "#333333", "mean")
+
+    # Key frames that owe nothing to the frame before have no distortion.
+    heights = [value for span in spans for value in (span.distortion, span.drift) if math.isfinite(value)]
+    change.set(ylabel="change", ylim=(0, 1.08 * max(heights, default=1.0) or 1.0))
+    most_blocks = max(span.num_blocks / span.num_frames for span in spans)
+    blocks.set(ylabel="kept blocks", ylim=(0, 1.08 * max(1.0, most_blocks)))
+    blocks.yaxis.get_major_locator().set_params(integer=True)
+    latency.set(ylabel="latency (ms)", ylim=(0, None), xlabel="time (s)" if timed else "frame")
+    for axes in (strip, change, blocks, latency):
+        axes.set_xlim(edges[0], edges[-1])
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", alpha=0.25)
+    for axes in (strip, change, latency):
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 0.97), ncols=3, frameon=False, handlelength=1)
+    figure.align_ylabels()
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=120)
+    return data.getvalue()
+
+
+def _line(axes: Any, values: Any, edges: Any, color: str, label: str, filled: bool = False) -> None:
+    if filled:
+        axes.stairs(values, edges, fill=True, color=color, alpha=0.25)
+    axes.stairs(values, edges, baseline=None, color=color, label=label)

@@ -1,0 +1,116 @@
+"""OpenVINO as an engine: reads .onnx and .xml, and takes blocks out of its own graph before it compiles it."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stmg.errors import MissingPackageError, ModelError
+from stmg.files import atomic_path
+from stmg.runtimes.engine import DTYPES, Arrays, Pair, PlainGraph, Run
+
+
+class OpenVino:
+    """OpenVINO on the CPU, or on what `device` names."""
+
+    name = "openvino"
+    suffix = ".blob"
+
+    def __init__(self, threads: int | None = None, device: str = "CPU") -> None:
+        try:
+            import openvino
+        except ImportError:
+            raise MissingPackageError('the runtime openvino needs: pip install "stmg[openvino]"') from None
+        self._core = openvino.Core()
+        self.version = str(openvino.__version__)
+        self.where = device
+        self.threads = threads
+        # Where the processor has half precision OpenVINO would use it by itself, and no longer agree with PyTorch.
+        self._settings: dict[str, str | int] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+        if threads:
+            self._settings["INFERENCE_NUM_THREADS"] = threads
+
+    def compile(self, graph: Path, closed: Iterable[Pair], outputs: tuple[str, ...], cached: Path | None) -> Run:
+        compiled = self._read(cached)
+        if compiled is None:
+            model = self._core.read_model(str(graph))
+            leave_out_blocks(model, closed, outputs)
+            compiled = self._core.compile_model(model, self.where, self._settings)
+            if cached is not None:
+                with suppress(OSError):  # a full disk, mostly: then nothing is written
+                    cached.parent.mkdir(parents=True, exist_ok=True)
+                    with atomic_path(cached) as part:
+                        part.write_bytes(compiled.export_model().getvalue())
+        order = [(output, next(iter(output.names & set(outputs)))) for output in compiled.outputs]
+        infer = _infer_in_any_thread(compiled)
+
+        def run(inputs: Arrays) -> Arrays:
+            results = infer(inputs)
+            return {name: np.array(results[output]) for output, name in order}
+
+        return run
+
+    def open(self, graph: Path) -> PlainGraph:
+        try:
+            model = self._core.read_model(str(graph))
+            compiled = self._core.compile_model(model, self.where, self._settings)
+        except RuntimeError as error:
+            raise ModelError(f"{graph} cannot be loaded: {str(error).splitlines()[0]}") from None
+        if len(model.inputs) != 1:
+            raise ModelError(f"{graph} takes {len(model.inputs)} inputs; a plain network takes one image")
+        image = model.inputs[0]
+        shape = tuple(side.get_length() if side.is_static else None for side in image.get_partial_shape())
+        first, infer = compiled.output(0), _infer_in_any_thread(compiled)
+        dtype = DTYPES.get(image.get_element_type().get_type_name())
+        return PlainGraph(lambda pixels: np.array(infer([pixels])[first]), shape, dtype)
+
+    def _read(self, cached: Path | None) -> Any:
+        """The compiled graph on disk; None if there is none, or it is damaged."""
+        if cached is None or not cached.is_file():
+            return None
+        try:
+            os.utime(cached)  # the files that were used last stay longest
+            return self._core.import_model(io.BytesIO(cached.read_bytes()), self.where, self._settings)
+        except (RuntimeError, OSError):  # damaged, or another process removed it just now
+            with suppress(OSError):
+                cached.unlink(missing_ok=True)
+            return None
+
+
+def leave_out_blocks(model: Any, closed: Iterable[Pair], outputs: tuple[str, ...]) -> None:
+    """Replace what each block gives by what stands in for it, and remove the outputs that nobody wants."""
+    sources = [
+        tuple(model.output(name).get_node().input_value(0) for name in (pair.given, pair.skipped)) for pair in closed
+    ]
+    for result in list(model.results):
+        if not result.output(0).get_names() & set(outputs):
+            model.remove_result(result)
+    stand_ins = {_port(given): skipped for given, skipped in sources}
+    for given, skipped in sources:
+        while _port(skipped) in stand_ins:  # what stands in for a block may be left out itself
+            skipped = stand_ins[_port(skipped)]
+        for target in list(given.get_target_inputs()):
+            target.replace_source_output(skipped)
+
+
+def _port(output: Any) -> tuple[str, int]:
+    return output.get_node().get_name(), output.get_index()
+
+
+def _infer_in_any_thread(compiled: Any) -> Callable[[Any], Any]:
+    """A call that several threads may make at once: a request of OpenVINO is for one of them."""
+    local = threading.local()
+
+    def infer(inputs: Any) -> Any:
+        if not hasattr(local, "request"):
+            local.request = compiled.create_infer_request()
+        return local.request.infer(inputs, share_inputs=True)
+
+    return infer

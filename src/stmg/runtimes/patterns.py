@@ -1,0 +1,141 @@
+"""The cache of patterns: graphs compiled for patterns of open blocks, in memory and on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from stmg.errors import ModelError
+from stmg.runtimes.engine import Engine, Run
+from stmg.runtimes.machine import processor
+from stmg.runtimes.manifest import MANIFEST
+
+PATTERNS = 8  # compiled patterns that are held, in memory and on disk
+MAX_MISSED = 64  # patterns that are remembered as missing
+MAX_BYTES = 2 << 30  # that what is compiled may take on disk; beyond, the exports that were used longest ago go
+
+Pattern = tuple[bool, ...]
+"""Which blocks are open."""
+
+
+class PatternCache:
+    """Compiled patterns of open blocks, the least recently used discarded; safe to share between threads.
+
+    A thread compiles what is missing, and ends when nothing is; only the newest that is missing counts, and only if it
+    was requested before: what comes once may never come again.
+    """
+
+    def __init__(
+        self,
+        num_blocks: int,
+        capacity: int,
+        compile: Callable[[Pattern], Run],
+        discard: Callable[[Pattern], None],
+    ) -> None:
+        """`compile` makes the graph of a pattern; `discard` removes from disk what was compiled for one."""
+        self._capacity, self._compile_pattern, self._discard = capacity, compile, discard
+        self._all = (True,) * num_blocks
+        self._compiled: OrderedDict[Pattern, Run] = OrderedDict({self._all: compile(self._all)})
+        self._failures: dict[Pattern, str] = {}
+        self._missed: OrderedDict[Pattern, None] = OrderedDict()
+        self._requested: Pattern | None = None
+        self._changed = threading.Condition()
+        self._compiling = False
+
+    def get(self, keep: Pattern) -> tuple[Run, Pattern]:
+        """The compiled pattern, or the cheapest that opens at least the same blocks while it is being compiled."""
+        with self._changed:
+            if keep not in self._compiled and keep not in self._failures:
+                if keep in self._missed:
+                    self._request(keep)
+                self._missed[keep] = None
+                while len(self._missed) > MAX_MISSED:
+                    self._missed.popitem(last=False)
+            wider = [other for other in self._compiled if all(b or not a for a, b in zip(keep, other, strict=True))]
+            best = min(wider, key=sum)
+            self._compiled.move_to_end(best)
+            return self._compiled[best], best
+
+    def get_exact(self, keep: Pattern) -> Run:
+        """The compiled pattern itself, waited for; an error if it cannot be compiled."""
+        with self._changed:
+            while keep not in self._compiled:
+                if keep in self._failures:
+                    raise ModelError(f"a pattern of blocks cannot be compiled: {self._failures[keep]}")
+                self._request(keep)
+                self._changed.wait()
+            self._compiled.move_to_end(keep)
+            return self._compiled[keep]
+
+    def _request(self, keep: Pattern) -> None:
+        self._requested = keep
+        if not self._compiling:
+            self._compiling = True
+            # No daemon: a compiler that is killed half-way takes the process down with it.
+            threading.Thread(target=self._compile, name="stmg-compile").start()
+
+    def _compile(self) -> None:
+        while True:
+            with self._changed:
+                keep, self._requested = self._requested, None
+                if keep is None or keep in self._compiled:
+                    self._compiling = False
+                    self._changed.notify_all()
+                    return
+            run, reason = None, ""
+            try:
+                run = self._compile_pattern(keep)
+            except Exception as error:  # whatever an engine raises: a wider pattern goes on standing in
+                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                warnings.warn(f"a pattern of blocks is not compiled, a wider one stands in: {reason}", stacklevel=1)
+            with self._changed:
+                self._missed.pop(keep, None)
+                if run is None:
+                    self._failures[keep] = reason
+                else:
+                    self._compiled[keep] = run
+                    self._shrink()
+                self._changed.notify_all()
+
+    def _shrink(self) -> None:
+        while len(self._compiled) > self._capacity:
+            oldest = next(pattern for pattern in self._compiled if pattern != self._all)
+            del self._compiled[oldest]
+            self._discard(oldest)
+
+
+def file_stamps(folder: Path) -> list[str]:
+    """What changes when an export is written anew."""
+    return [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(folder.glob("*.*"))]
+
+
+def disk_cache(folder: Path, engine: Engine, capacity: int) -> Path | None:
+    """The folder of what is compiled from an export, between runs, tidied; None where there can be none."""
+    try:
+        root = user_cache_path("stmg", appauthor=False)
+        # A compiled graph is for one machine and one version, an export is not.
+        machine = [engine.name, engine.version, engine.where, str(engine.threads), processor(), version("stmg")]
+        text = "\n".join([*machine, (folder / MANIFEST).read_text(), *file_stamps(folder)])
+        own = root / hashlib.sha256(text.encode()).hexdigest()[:24]
+        if own.is_dir():
+            os.utime(own)
+        files = sorted(own.glob("*"), key=lambda path: path.stat().st_mtime)
+        for path in files[: max(0, len(files) - capacity)]:
+            path.unlink(missing_ok=True)
+        taken = 0
+        for each in sorted(root.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
+            taken += sum(path.stat().st_size for path in each.glob("*"))
+            if taken > MAX_BYTES and each != own:
+                shutil.rmtree(each, ignore_errors=True)
+    except (OSError, RuntimeError, PackageNotFoundError):
+        return None
+    return own

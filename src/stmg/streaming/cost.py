@@ -1,0 +1,46 @@
+"""Cost: multiply-accumulates and parameters of a network at one frame size, and of a frame of each level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stmg.streaming.schedulers import Level
+
+
+class Cost(NamedTuple):
+    """What a frame executed."""
+
+    macs: int = 0
+    """Multiply-accumulates, those of the mask generator included."""
+    head_macs: int = 0
+    """Of these, the head's: the paper counts without them."""
+    params: int = 0
+    """Parameters that were used."""
+
+
+class NetworkCost(NamedTuple):
+    """Multiply-accumulates at one frame size, and parameters."""
+
+    network: int
+    blocks: tuple[int, ...]
+    head: int
+    mask_generator: int
+    params: int
+    block_params: tuple[int, ...]
+    mask_params: int
+
+    def of_pass(self, keep: Sequence[bool], scale: float = 1.0) -> int:
+        """Executed by the network with some blocks skipped, at a smaller scale; the head always runs at full scale."""
+        skipped = sum(macs for macs, runs in zip(self.blocks, keep, strict=True) if not runs)
+        return round((self.network - self.head - skipped) * scale**2) + self.head
+
+    def of_frame(self, level: Level, keep: Sequence[bool], scale: float = 1.0, masked: bool = False) -> Cost:
+        """Executed by a frame of a level; `masked` if the mask generator looked at it."""
+        masks = Cost(self.mask_generator, 0, self.mask_params) if masked else Cost()
+        if level is Level.CARRY:
+            return masks
+        if level is Level.KEY:
+            return Cost(masks.macs + self.network, self.head, masks.params + self.params)
+        skipped = sum(params for params, runs in zip(self.block_params, keep, strict=True) if not runs)
+        return Cost(masks.macs + self.of_pass(keep, scale), self.head, masks.params + self.params - skipped)

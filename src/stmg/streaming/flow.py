@@ -1,0 +1,98 @@
+"""Flow: where each pixel of a frame was in an earlier one; composing flows and warping along them.
+
+A flow is (h, w, 2), float32: where each cell of the newer frame was in the older one, minus where it is now, x then y,
+as fractions of the frame's width and height. So one flow serves an image, its features and its labels alike.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeVar
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+Flow = NDArray[np.float32]
+Map = NDArray[np.float32]
+"""(h, w), one value per cell."""
+Array = TypeVar("Array", NDArray[np.uint8], NDArray[np.float32])
+
+MAX_CHANNELS = 64  # that OpenCV warps at once; beyond its limit it drops channels without a word
+
+
+def compose(older: Flow | None, newer: Flow | None) -> Flow | None:
+    """The flow from the newest frame through the one before it (`newer`) to where `older` leads from there.
+
+    None stands for no motion.
+    """
+    if older is None or newer is None:
+        return newer if older is None else older
+    total: Flow = newer + warp(older, newer)
+    return total
+
+
+def invert(flow: Flow | None) -> Flow | None:
+    """The flow of the opposite direction, by fixed-point iteration: far cheaper than estimating it from the frames.
+
+    Exact where the motion is smooth; where one thing hides another there is no inverse, and it is a guess.
+    """
+    if flow is None:
+        return None
+    inverse: Flow = -flow
+    for _ in range(2):
+        inverse = -warp(flow, inverse)
+    return inverse
+
+
+def warp(values: Array, flow: Flow | None, *, nearest: bool = False) -> Array:
+    """Warp what belongs to the older frame, (h, w) or (h, w, C) at any resolution, onto the newer one.
+
+    What comes from outside the frame repeats its border.
+    """
+    if flow is None:
+        return values
+    return remap(values, find_positions(flow, values.shape), nearest=nearest)
+
+
+def find_positions(flow: Flow | None, shape: tuple[int, ...]) -> Flow:
+    """Where each pixel of an image of this shape was in the older one, (h, w, 2) in pixels, x then y."""
+    height, width = shape[:2]
+    if flow is None:
+        return _grid(height, width)
+    positions: Flow = cv2.multiply(flow, (width, height, 0, 0))
+    if flow.shape[:2] != (height, width):
+        positions = cv2.resize(positions, (width, height), interpolation=cv2.INTER_LINEAR)
+    cv2.add(positions, _grid(height, width), dst=positions)
+    return positions
+
+
+def find_outside(flow: Flow | None, shape: tuple[int, ...]) -> Map:
+    """1 where the flow leads out of the older frame, which therefore does not show what is there, (h, w); else 0."""
+    height, width = shape[:2]
+    if flow is None:
+        return np.zeros((height, width), np.float32)
+    limits = (-0.5, -0.5, 0, 0), (width - 0.5, height - 0.5, 0, 0)
+    inside = cv2.inRange(find_positions(flow, shape), *limits)
+    outside: Map = (inside == 0).astype(np.float32)
+    return outside
+
+
+def remap(values: Array, positions: Flow, *, nearest: bool = False) -> Array:
+    """The values (h, w) or (h, w, C) at each of the positions; what comes from outside repeats the border."""
+    interpolation = cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR
+
+    def sample(part: Array) -> Array:
+        sampled: Array = cv2.remap(part, positions, None, interpolation, borderMode=cv2.BORDER_REPLICATE)
+        return sampled
+
+    if values.ndim == 2 or values.shape[2] <= MAX_CHANNELS:
+        return sample(values)
+    starts = range(0, values.shape[2], MAX_CHANNELS)
+    return np.dstack([sample(np.ascontiguousarray(values[:, :, at : at + MAX_CHANNELS])) for at in starts])
+
+
+@lru_cache(maxsize=4)
+def _grid(height: int, width: int) -> Flow:
+    columns, rows = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
+    return np.stack((columns, rows), axis=-1)

@@ -1,0 +1,65 @@
+"""Masks: which blocks of a frame run and where features are reused, and the ablations of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from stmg.errors import SettingsError
+from stmg.streaming.flow import Map
+
+SPATIAL = ("adaptive", "uniform", "random", "fresh")
+PRUNING = ("learned", "random", "none")
+
+
+class Masks(NamedTuple):
+    """What to compute on a frame; the rest is reused."""
+
+    keep: tuple[bool, ...]
+    """K values, True = run residual block k."""
+    changed: Map
+    """The spatial mask m_sp, (h, w) in [0, 1]: 1 = take this cell from the current frame."""
+
+
+@dataclass(frozen=True)
+class Masking:
+    """Which masks partial frames use."""
+
+    spatial: str | float = "adaptive"
+    """adaptive: the mask as generated; uniform: its mean everywhere; random: its cells shuffled; fresh: everything from
+    the current frame; a number: that value everywhere (the paper's CamVid setting is 0.8)."""
+    pruning: str | float = "learned"
+    """learned: the blocks chosen by the generator; random: as many at random; none: all run; a number: that share of
+    the blocks, at random, is pruned."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for what, value, names in (("spatial", self.spatial, SPATIAL), ("pruning", self.pruning, PRUNING)):
+            allowed = value in names if isinstance(value, str) else isinstance(value, int | float) and 0 <= value <= 1
+            if not allowed:
+                raise SettingsError(
+                    f"{what} masking is one of {', '.join(names)} or a number from 0 to 1; got {value!r}"
+                )
+
+    def __call__(self, masks: Masks, frame_number: int) -> Masks:
+        """The masks to use on a frame; what is random depends on the seed and the frame's number alone."""
+        rng = np.random.default_rng((self.seed, frame_number))
+        changed, keep = masks.changed, masks.keep
+        if self.spatial == "uniform":
+            changed = np.full_like(changed, changed.mean())
+        elif self.spatial == "random":
+            changed = rng.permutation(changed.ravel()).reshape(changed.shape)
+        elif self.spatial == "fresh":
+            changed = np.ones_like(changed)
+        elif not isinstance(self.spatial, str):
+            changed = np.full_like(changed, self.spatial)
+        if self.pruning == "random":
+            keep = tuple(bool(value) for value in rng.permutation(keep))
+        elif self.pruning == "none":
+            keep = (True,) * len(keep)
+        elif not isinstance(self.pruning, str):
+            pruned = rng.permutation(len(keep))[: round(self.pruning * len(keep))]
+            keep = tuple(index not in pruned for index in range(len(keep)))
+        return Masks(keep, changed)

@@ -1,0 +1,254 @@
+"""Motion: the flow between two frames, by optical flow or from the codec's vectors, and what it leaves unexplained.
+
+What a flow is, and how to warp along one, is in `stmg.streaming.flow`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.errors import SettingsError
+from stmg.streaming.flow import Flow, Map, warp
+from stmg.video.frames import CodecVectors, Frame, resize_image
+
+DIS_WIDTHS = {"dis": 240, "dis-medium": 320, "dis-fine": 480}
+"""How wide the view is that each level of optical flow searches: 1.1, 1.9 and 4.8 ms of one core for a 4:3 frame."""
+CHANGE_WIDTH = 240  # of the view at which change is measured, however wide the search: it means the same at each level
+CELL = 4  # pixels of that view per cell of a distortion map
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What remains of a frame for finding motion and change: a small gray image."""
+
+    gray: NDArray[np.uint8]
+    """(h, w), at most the estimator's `view_width` wide."""
+    index: int | None
+    """Position of the frame in its source."""
+    vectors: CodecVectors | None
+    """The decoder's motion vectors, if the source keeps them."""
+    size: tuple[int, int]
+    """(H, W) of the frame itself."""
+
+
+class Motion(NamedTuple):
+    """A flow and where it came from."""
+
+    flow: Flow | None
+    """(h, w, 2), h and w those of `flow_shape(now)`; None: nothing moves."""
+    source: str
+    """What to report in `FrameResult.motion`: none, dis, codec, or a name of your own."""
+
+
+class MotionEstimator(Protocol):
+    """Estimates the flow between two frames of a stream. It keeps nothing between calls: several streams may share it.
+
+    To bring your own, give an object with these members as `motion`; it need not derive from anything:
+
+        class StillCamera:
+            name = "still"
+            needs_vectors = False
+            view_width = 240
+
+            def estimate(self, before: View, now: View) -> Motion:
+                return Motion(None, self.name)
+
+        segmenter = stmg.VideoSegmenter(network, motion=StillCamera())
+
+    A flow that is not None says where each cell of `now` was in `before`, minus where it is now, as fractions of the
+    frame's width and height; all flows of a stream have the shape `flow_shape(now)`, so that they can be composed.
+    """
+
+    name: str
+    """What it is called in settings and results."""
+    needs_vectors: bool
+    """Whether sources should keep the decoder's motion vectors, to be found in `View.vectors`."""
+    view_width: int
+    """How wide the gray views should be that are compared; narrower frames stay as they are."""
+
+    def estimate(self, before: View, now: View) -> Motion:
+        """The flow from `now` back to `before`, two views of the same shape."""
+
+
+class NoMotion:
+    """Everything stays where it was: the paper's setting."""
+
+    name = "none"
+    needs_vectors = False
+    view_width = DIS_WIDTHS["dis"]
+
+    def estimate(self, before: View, now: View) -> Motion:
+        return Motion(None, "none")
+
+
+class DisMotion:
+    """Dense inverse search, OpenCV's fast optical flow, on the small gray view.
+
+    view_width: wider views follow edges better and take longer; `DIS_WIDTHS` names three.
+    """
+
+    needs_vectors = False
+
+    def __init__(self, view_width: int = DIS_WIDTHS["dis"]) -> None:
+        if not 32 <= view_width <= 4096:
+            raise SettingsError(f"view_width is from 32 to 4096; got {view_width!r}")
+        self.view_width = view_width
+        self.name = next((name for name, width in DIS_WIDTHS.items() if width == view_width), f"dis {view_width}")
+        self._thread = threading.local()  # OpenCV's estimator keeps buffers, and streams may run in several threads
+
+    def estimate(self, before: View, now: View) -> Motion:
+        height, width = now.gray.shape
+        pixels = self._estimator().calc(now.gray, before.gray, None)
+        # The search ends at half the view; upsampled by itself it is no finer, but dearer to compose and warp along.
+        coarse = cv2.resize(pixels, flow_shape(now)[::-1], interpolation=cv2.INTER_AREA)
+        return Motion(cv2.multiply(coarse, (1 / width, 1 / height, 0, 0)), "dis")
+
+    def _estimator(self) -> Any:
+        if not hasattr(self._thread, "estimator"):
+            self._thread.estimator = cv2.DISOpticalFlow.create(cv2.DISOpticalFlow_PRESET_ULTRAFAST)
+            # The preset stops at a quarter of the view. One scale more follows edges as well as a view twice as wide;
+            # patches a little further apart pay for most of it.
+            self._thread.estimator.setFinestScale(1)
+            self._thread.estimator.setPatchStride(5)
+        return self._thread.estimator
+
+
+class CodecMotion:
+    """The vectors a video was coded with, where they can be trusted; dense inverse search elsewhere.
+
+    A decoder says whether a vector points to the past or the future, not to which frame. Those into the past are taken
+    to point into the last I or P frame, and motion is taken as even in between, so they are scaled to the step at hand.
+    That is a guess, and an encoder seeks few bits, not true motion; so their flow is used only if it explains most of
+    what changed.
+
+    coverage: the share of the frame that must have vectors.
+    explains: the share of what changed, had nothing moved, that the flow must explain.
+    """
+
+    name = "codec"
+    needs_vectors = True
+    view_width = DIS_WIDTHS["dis"]
+
+    def __init__(self, coverage: float = 0.6, explains: float = 0.45) -> None:
+        self.coverage = coverage
+        self.explains = explains
+        self._fallback = DisMotion()
+
+    def estimate(self, before: View, now: View) -> Motion:
+        flow = self._read_vectors(before, now)
+        if flow is None or not self._is_trusted(before, now, flow):
+            return self._fallback.estimate(before, now)
+        return Motion(flow, "codec")
+
+    def _is_trusted(self, before: View, now: View, flow: Flow) -> bool:
+        warped, still = (float(measure_change(before, now, way).mean()) for way in (flow, None))
+        return warped <= max((1 - self.explains) * still, 0.02)  # the floor is sensor noise
+
+    def _read_vectors(self, before: View, now: View) -> Flow | None:
+        vectors = now.vectors
+        if vectors is None or vectors.reference is None or now.index is None or before.index is None:
+            return None
+        distance, step = now.index - vectors.reference, now.index - before.index
+        past = vectors.blocks[vectors.blocks["source"] < 0] if len(vectors.blocks) else vectors.blocks
+        if distance <= 0 or step <= 0 or len(past) == 0:
+            return None
+        total, weight = _sum_over_cells(past, vectors.size)
+        if float((weight > 0).mean()) < self.coverage:
+            return None
+        # Blocks coded without a vector take their neighbors' mean, out to a few blocks.
+        for reach in (3, 7, 15):
+            near, count = cv2.blur(total, (reach, reach)), cv2.blur(weight, (reach, reach))
+            empty = (weight == 0) & (count > 0)
+            total[empty], weight[empty] = near[empty], count[empty]
+        height, width = vectors.size
+        mean = total / np.maximum(weight, 1e-6)[:, :, None] / np.array([width, height], np.float32)
+        mean *= np.float32(step / distance)
+        flow: Flow = cv2.resize(mean, flow_shape(now)[::-1], interpolation=cv2.INTER_LINEAR)
+        return flow
+
+
+MOTION_ESTIMATORS: dict[str, Callable[[], MotionEstimator]] = {
+    **{name: partial(DisMotion, width) for name, width in DIS_WIDTHS.items()},
+    "codec": CodecMotion,
+    "none": NoMotion,
+}
+
+
+def make_motion_estimator(name: str) -> MotionEstimator:
+    """Build a motion estimator by its name."""
+    if name not in MOTION_ESTIMATORS:
+        raise SettingsError(f"no motion estimator is called {name!r}; there are {', '.join(MOTION_ESTIMATORS)}")
+    return MOTION_ESTIMATORS[name]()
+
+
+def make_view(frame: Frame, width: int = DIS_WIDTHS["dis"]) -> View:
+    """The small gray view of a frame."""
+    height, full = frame.size
+    gray = cv2.cvtColor(frame.image, cv2.COLOR_RGB2GRAY)
+    if full > width:
+        gray = resize_image(gray, (max(1, round(height * width / full)), width))
+    # Patches of the search need some room. Flows count in fractions of the frame, so stretching does no harm.
+    if min(gray.shape) < 32:
+        gray = resize_image(gray, (max(gray.shape[0], 32), max(gray.shape[1], 32)))
+    return View(gray, frame.index, frame.vectors, frame.size)
+
+
+def measure_change(before: View, now: View, flow: Flow | None) -> Map:
+    """How much of each cell changed beyond what the flow explains, in [0, 1], (h / 4, w / 4).
+
+    The difference that is left after warping is divided by the local contrast, so that texture and light count alike,
+    and a floor of ten gray levels stands for sensor noise.
+    """
+    height, width = _change_shape(now)
+    old, new = (resize_image(view.gray, (height // 2, width // 2)) for view in (before, now))
+    difference = cv2.absdiff(new, warp(old, flow))
+    contrast = cv2.blur(cv2.absdiff(new, cv2.blur(new, (7, 7))), (7, 7))
+    share = np.minimum(difference / (2.5 * contrast.astype(np.float32) + 10), 1)
+    cells: Map = cv2.resize(share, map_shape(now)[::-1], interpolation=cv2.INTER_AREA)
+    return cells
+
+
+def map_shape(view: View) -> tuple[int, int]:
+    """(h, w) of the distortion map of a view."""
+    height, width = _change_shape(view)
+    return max(1, height // CELL), max(1, width // CELL)
+
+
+def _change_shape(view: View) -> tuple[int, int]:
+    height, width = view.gray.shape
+    return (height, width) if width <= CHANGE_WIDTH else (max(2, round(height * CHANGE_WIDTH / width)), CHANGE_WIDTH)
+
+
+def flow_shape(view: View) -> tuple[int, int]:
+    """(h, w) of every flow between views of this shape, so that flows from different estimators compose."""
+    height, width = view.gray.shape
+    return height // 2, width // 2
+
+
+def _sum_over_cells(blocks: NDArray[Any], size: tuple[int, int], cell: int = 8) -> tuple[NDArray[np.float32], Map]:
+    """Vectors in pixels summed over cells of the coded picture, (rows, columns, 2), and how many each cell got."""
+    rows, columns = -(-size[0] // cell), -(-size[1] // cell)
+    wide, high = blocks["w"].astype(int), blocks["h"].astype(int)
+    top, left = (blocks["dst_y"] - high // 2) // cell, (blocks["dst_x"] - wide // 2) // cell
+    scale = np.maximum(blocks["motion_scale"], 1)
+    cells, sources = [], []
+    for down in range(max(1, int(high.max()) // cell)):
+        for right in range(max(1, int(wide.max()) // cell)):
+            row, column = top + down, left + right
+            reached = (down * cell < high) & (right * cell < wide)
+            inside = reached & (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+            cells.append((row * columns + column)[inside])
+            sources.append(np.flatnonzero(inside))
+    cell_of, block = np.concatenate(cells), np.concatenate(sources)
+    x, y = ((blocks[name] / scale)[block] for name in ("motion_x", "motion_y"))
+    sums = [np.bincount(cell_of, weights, minlength=rows * columns) for weights in (x, y, None)]
+    planes = np.stack(sums, axis=-1).reshape(rows, columns, 3).astype(np.float32)
+    return np.ascontiguousarray(planes[:, :, :2]), np.ascontiguousarray(planes[:, :, 2])

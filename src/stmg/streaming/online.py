@@ -1,0 +1,193 @@
+"""Online: each frame answered before the next is taken, looking only backwards; the paper's setting."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step
+from stmg.streaming.flow import Flow, Map, compose, warp
+from stmg.streaming.masks import Masks
+from stmg.streaming.motion import NoMotion, View, make_view
+from stmg.streaming.runtime import Runtime
+from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level
+from stmg.streaming.settings import StreamSettings
+from stmg.streaming.state import FrameResult, FrameState
+from stmg.video.frames import Frame, as_frame
+from stmg.video.labels import Labels
+
+
+class Online:
+    """The loop of one stream without its memory: `advance` takes the state before a frame and gives the one after."""
+
+    def __init__(self, runtime: Runtime, settings: StreamSettings) -> None:
+        self.runtime = runtime
+        self.scheduler = settings.scheduler
+        self.motion, self.view_width = settings.motion, settings.motion.view_width
+        self.palette = settings.palette
+        self.partial_scale = settings.partial_scale
+        reuses = self.scheduler.reuses
+        self.masking = settings.masking if reuses else replace(settings.masking, spatial="fresh")
+        self.fusion = settings.fusion if reuses and not isinstance(self.motion, NoMotion) else 0.0
+        self.uses_masks = runtime.has_mask_generator and self.scheduler.refreshes
+        """Whether the mask generator runs. Where no frame is ever partial, motion alone shows what changed."""
+        if self.scheduler.refreshes:
+            runtime.expect_partial()
+
+    def advance(self, value: Any, state: FrameState | None, number: int = 0) -> tuple[FrameResult, FrameState]:
+        """One frame and the state before it in, its result and the state after it out; nothing is remembered here."""
+        started = time.perf_counter()
+        frame = as_frame(value)
+        index = number if frame.index is None else frame.index
+        view = replace(make_view(frame, self.view_width), index=index)
+        image = _Lazy(lambda: self.runtime.prepare(frame.image))
+        reason = "first frame" if state is None else find_break(frame, state.view.size, state.timing)
+        if state is None or reason:
+            decision, after = self._start(frame, view, image, reason)
+        elif not self.fusion and self.scheduler.foresee(state.memory):  # the frame before need not be looked at
+            decision, after = self._start(frame, view, image, self.scheduler.name)
+            memory = self.scheduler.remember(Level.KEY, decision.evidence, state.memory)
+            after = replace(after, memory=memory, timing=state.timing.next(frame))
+        else:
+            decision, after = self._follow(frame, view, image, state, number)
+        latency = 1000 * (time.perf_counter() - started)
+        level, keep = decision.level, decision.keep
+        result = FrameResult(
+            labels=decision.labels.copy(),  # the state keeps its own
+            level=level,
+            reason=decision.reason,
+            distortion=decision.evidence.distortion,
+            drift=decision.evidence.drift,
+            keep=keep,
+            latency_ms=latency,
+            motion=decision.motion,
+            cost=self.runtime.cost(frame.size, level, keep, self.partial_scale, self.uses_masks),
+            index=index,
+            time=frame.time,
+            image=frame.image,
+            changed=None if decision.changed is None else decision.changed.copy(),
+            palette=self.palette,
+            anchor_distance=after.memory.since_key if level is Level.CARRY else 0,
+        )
+        return result, after
+
+    def _start(self, frame: Frame, view: View, image: _Lazy, reason: str) -> tuple[_Decision, FrameState]:
+        """A key frame that owes nothing to the frames before."""
+        # Encoded first: a network may write on its input.
+        encoded = self.runtime.encode(image()) if self.uses_masks else None
+        output = self.runtime.full(image())
+        labels = self.runtime.labels(output.logits, frame.size)
+        decision = _Decision(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, labels)
+        return decision, FrameState(
+            view=view,
+            timing=Timing(frame.time),
+            features=output.features,
+            logits=output.logits,
+            encoded=encoded,
+            labels=labels,
+            flow=None,
+            stale=None,
+            unrefreshed=None,
+            memory=AFTER_FIRST_FRAME,
+        )
+
+    def _follow(
+        self, frame: Frame, view: View, image: _Lazy, state: FrameState, number: int
+    ) -> tuple[_Decision, FrameState]:
+        """Motion, masks, level; then the whole network, the kept part of it blended with what was, or no network."""
+        step = find_step(self.motion, state.view, view)
+        if step.is_cut:
+            return self._start(frame, view, image, "cut")
+        motion = step.motion
+        flow = compose(state.flow, motion.flow)
+        encoded = self.runtime.encode(image()) if self.uses_masks else None
+        masks = self._masks(encoded, state, step, flow)
+        unrefreshed = None if state.unrefreshed is None else warp(state.unrefreshed, motion.flow)
+        drift = masks.changed if unrefreshed is None else masks.changed + unrefreshed
+        evidence = Evidence(float(masks.changed.mean()), float(drift.mean()))
+        level = self.scheduler.decide(evidence, state.memory)
+        keep = self._no_blocks
+        after = replace(
+            state,
+            view=view,
+            timing=state.timing.next(frame),
+            flow=flow,
+            stale=masks.changed,
+            unrefreshed=unrefreshed,
+            memory=self.scheduler.remember(level, evidence, state.memory),
+        )
+        if level is Level.CARRY:
+            labels = warp(state.labels, flow, nearest=True)
+        else:
+            if level is Level.KEY:
+                keep, unrefreshed = self._all_blocks, None
+                output = self.runtime.full(image())
+                logits = self._fuse(output.logits, state.logits, flow, masks.changed)
+            else:
+                used = self.masking(masks, number)
+                output = self.runtime.partial(image(), used, state.features, flow, self.partial_scale)
+                keep = used.keep if output.keep is None else output.keep
+                logits, unrefreshed = output.logits, drift * (1 - used.changed)
+            labels = self.runtime.labels(logits, frame.size)
+            after = replace(
+                after,
+                features=output.features,
+                logits=logits,
+                encoded=encoded,
+                labels=labels,
+                flow=None,
+                stale=None,
+                unrefreshed=unrefreshed,
+            )
+        return _Decision(level, self.scheduler.name, evidence, keep, motion.source, masks.changed, labels), after
+
+    def _masks(self, encoded: Any, state: FrameState, step: Step, flow: Flow | None) -> Masks:
+        """What changed since the last computed frame, by the mask generator or by what motion leaves unexplained."""
+        if self.uses_masks:
+            return self.runtime.compare(state.encoded, encoded, flow)
+        return Masks(self._all_blocks, add_change(state.stale, step.residual, step.motion.flow))
+
+    def _fuse(self, now: Any, before: Any, flow: Flow | None, changed: Map) -> Any:
+        """Two looks at the same thing are better than one, as far as it is the same thing."""
+        if not self.fusion:
+            return now
+        share: Map = self.fusion * np.clip(1 - 2 * changed, 0, 1)
+        return self.runtime.fuse(now, before, flow, share)
+
+    @property
+    def _all_blocks(self) -> tuple[bool, ...]:
+        return (True,) * self.runtime.num_blocks
+
+    @property
+    def _no_blocks(self) -> tuple[bool, ...]:
+        return (False,) * self.runtime.num_blocks
+
+
+class _Decision(NamedTuple):
+    """The level of a frame, what it was based on, and the labels."""
+
+    level: Level
+    reason: str
+    evidence: Evidence
+    keep: tuple[bool, ...]
+    motion: str
+    changed: Map | None
+    labels: Labels
+
+
+class _Lazy:
+    """A value made on first use: carried frames never need the network's input."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._value: Any = None
+
+    def __call__(self) -> Any:
+        if self._value is None:
+            self._value = self._make()
+        return self._value

@@ -1,0 +1,176 @@
+"""Realtime: the network runs in the background, and every frame is answered at once by warping the newest anchor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stmg.streaming.anchors import Anchor, carry, compute_anchor
+from stmg.streaming.continuity import Timing, find_break, find_step
+from stmg.streaming.flow import Flow, Map, compose, find_outside
+from stmg.streaming.motion import Motion, View, make_view, measure_change
+from stmg.streaming.runtime import Runtime
+from stmg.streaming.schedulers import Level
+from stmg.streaming.settings import StreamSettings
+from stmg.streaming.state import FrameResult
+from stmg.video.frames import Frame, as_frame
+from stmg.video.labels import IGNORE, Labels
+
+# Mean change since the last frame given to the network above which the next one is worth computing. A still scene under
+# sensor noise stays below.
+WORTH = 0.04
+
+
+@dataclass
+class _Reference:
+    """A frame that was given to the network, and how the newest frame follows from it."""
+
+    anchor: Future[Anchor]
+    view: View
+    scene: int
+    flow: Flow | None = None
+    """From the newest frame to it."""
+    age: int = 0
+    """Frames since it."""
+
+    def follow(self, motion: Motion) -> None:
+        self.flow = compose(self.flow, motion.flow)
+        self.age += 1
+
+
+class Realtime:
+    """The loop of a live stream. Only the first frame waits for the network, as there is nothing to show before it.
+
+    executor: runs the network. Streams that share one share its workers; a stream never has more than one run waiting.
+    worth: mean change since the last computed frame above which another run is worth it.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: StreamSettings,
+        executor: Executor | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+        worth: float = WORTH,
+    ) -> None:
+        self.runtime, self.settings, self.motion = runtime, settings, settings.motion
+        self.longest = getattr(settings.scheduler, "longest", 30)
+        self._own = ThreadPoolExecutor(1, thread_name_prefix="stmg-network") if executor is None else None
+        self._executor = executor if executor is not None else self._own
+        self._clock, self.worth = clock, worth
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the stream; a run that is under way is not shown."""
+        self._before: View | None = None
+        self._timing = Timing(None)
+        self._shown: _Reference | None = None
+        self._running: _Reference | None = None
+        self._scene = 0
+        self._number = 0
+
+    def close(self) -> None:
+        """Wait for a run that is under way and let the worker end."""
+        if self._own is not None:
+            self._own.shutdown(wait=True, cancel_futures=True)
+
+    def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
+        """Results of all frames, each as soon as it comes."""
+        self.reset()
+        try:
+            for frame in frames:
+                yield self.step(frame)
+        finally:
+            self.close()
+
+    def step(self, value: Any) -> FrameResult:
+        """Answer a frame at once, with the newest labels there are; errors of the network are raised here."""
+        arrived, frame = self._clock(), as_frame(value)
+        view, motion, residual, reason = (
+            make_view(frame, self.motion.view_width),
+            Motion(None, "none"),
+            None,
+            "realtime",
+        )
+        broken = "first frame" if self._before is None else find_break(frame, self._before.size, self._timing)
+        if self._before is not None and not broken:
+            step = find_step(self.motion, self._before, view)
+            broken, motion, residual = "cut" if step.is_cut else "", step.motion, step.residual
+        if broken:
+            self._scene, reason = self._scene + 1, broken
+        else:
+            for reference in (self._shown, self._running):
+                if reference is not None and reference.scene == self._scene:
+                    reference.follow(motion)
+        self._take_over()
+        started = self._start(frame, view)
+        if self._shown is None:
+            assert self._running is not None
+            self._running.anchor.result()
+            self._take_over()
+        self._before, self._timing = view, self._timing.next(frame)
+        result = self._result(frame, reason, motion, residual, started, arrived)
+        self._number += 1
+        return result
+
+    def _take_over(self) -> None:
+        """Show the anchor that is finished, unless its scene is over."""
+        if self._running is not None and self._running.anchor.done():
+            self._running.anchor.result()  # raises what went wrong
+            if self._running.scene == self._scene:
+                self._shown = self._running
+            self._running = None
+
+    def _start(self, frame: Frame, view: View) -> bool:
+        """Give the newest frame to the network, if it is free and something changed."""
+        if self._running is not None or not self._is_worth(view):
+            return False
+        assert self._executor is not None
+        future = self._executor.submit(compute_anchor, self.runtime, frame)
+        self._running = _Reference(future, view, self._scene)
+        return True
+
+    def _is_worth(self, view: View) -> bool:
+        shown = self._shown
+        if shown is None or shown.scene != self._scene or shown.age >= self.longest:
+            return True
+        unexplained = measure_change(shown.view, view, shown.flow)
+        return float(np.maximum(unexplained, find_outside(shown.flow, unexplained.shape)).mean()) > self.worth
+
+    def _result(
+        self, frame: Frame, reason: str, motion: Motion, residual: Map | None, started: bool, arrived: float
+    ) -> FrameResult:
+        assert self._shown is not None
+        anchor, stale = self._shown.anchor.result(), self._shown.scene != self._scene
+        labels = _still(anchor.labels, frame.size) if stale else carry(anchor, self._shown.flow)
+        level = Level.KEY if self._shown.age == 0 and not stale else Level.CARRY
+        blocks = (level is Level.KEY,) * self.runtime.num_blocks
+        spent = Level.KEY if started else Level.CARRY
+        return FrameResult(
+            labels=labels.copy() if labels is anchor.labels else labels,
+            level=level,
+            reason=reason,
+            distortion=float("nan") if residual is None else float(residual.mean()),
+            drift=0.0,
+            keep=blocks,
+            latency_ms=1000 * (self._clock() - arrived),
+            motion=motion.source,
+            cost=self.runtime.cost(frame.size, spent, (started,) * self.runtime.num_blocks, 1.0, masked=False),
+            index=self._number if frame.index is None else frame.index,
+            time=frame.time,
+            image=frame.image,
+            changed=residual,
+            palette=self.settings.palette,
+            anchor_distance=self._shown.age,
+            stale=stale,
+        )
+
+
+def _still(labels: Labels, size: tuple[int, int]) -> Labels:
+    """The last labels of another scene; none at all where they do not fit."""
+    return labels if labels.shape == size else np.full(size, IGNORE, np.uint8)

@@ -1,0 +1,247 @@
+"""Schedulers: which level each frame gets. Plain Python; what a scheduler remembers goes in and comes out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import ClassVar, NamedTuple, Protocol
+
+from stmg.errors import SettingsError
+
+
+class Level(StrEnum):
+    """How much of the network runs on a frame."""
+
+    KEY = "key"
+    """All of it."""
+    PARTIAL = "partial"
+    """Some blocks, perhaps at a smaller scale; the rest comes from the last computed frame."""
+    CARRY = "carry"
+    """None of it: the last labels are warped along the motion."""
+
+
+class Evidence(NamedTuple):
+    """What a scheduler may look at."""
+
+    distortion: float
+    """Mean of the spatial mask against the last computed frame."""
+    drift: float
+    """Distortion since the last key frame, less what partial frames refreshed."""
+
+
+class Memory(NamedTuple):
+    """What a scheduler knows of the frames before."""
+
+    since_key: int = 0
+    """Frames since the last key frame; 0 right after one."""
+    threshold: float = math.inf
+    """Distortion above which the paper's policy calls a key frame."""
+    distortion: float = 0.0
+    """Of the last frame; 0 if it was computed."""
+    expected: float = 0.0
+    """Drift at the next frame if it goes on as it went."""
+
+
+AFTER_FIRST_FRAME = Memory()
+
+
+class Scheduler(Protocol):
+    """Decides a frame's level from the evidence, and what to remember of it.
+
+    It keeps nothing itself: what it remembers of a stream goes in and comes out as a `Memory`, so several streams may
+    share it. The first frame, and one after a cut, a gap or a change of size, is a key frame without being decided.
+    To bring your own, give an object with these members as `scheduler`; it need not derive from anything:
+
+        class EveryTenth:
+            name = "every tenth"
+            reuses = True
+            refreshes = False
+
+            def foresee(self, memory):
+                return memory.since_key >= 9
+
+            def decide(self, evidence, memory):
+                return Level.KEY if self.foresee(memory) else Level.CARRY
+
+            def remember(self, level, evidence, memory):
+                return Memory(since_key=0 if level is Level.KEY else memory.since_key + 1)
+
+        segmenter = stmg.VideoSegmenter(network, scheduler=EveryTenth())
+    """
+
+    @property
+    def name(self) -> str:
+        """What to report as the reason for a level."""
+
+    @property
+    def reuses(self) -> bool:
+        """Whether frames take anything from the frames before; if not, partial frames blend nothing."""
+
+    @property
+    def refreshes(self) -> bool:
+        """Whether there may be partial frames; if not, the mask generator does not run."""
+
+    def foresee(self, memory: Memory) -> bool:
+        """Whether the next frame is a key frame whatever it shows, so that no motion need be estimated for it."""
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        """The level of a frame."""
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        """What the next frame is decided by. `evidence.distortion` is NaN on a key frame that was foreseen."""
+
+
+def _frames_since_key(level: Level, memory: Memory) -> int:
+    return 0 if level is Level.KEY else memory.since_key + 1
+
+
+class _DecidesByEvidence:
+    """A scheduler that decides by the evidence alone, and makes partial frames."""
+
+    refreshes = True
+
+    def foresee(self, memory: Memory) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class PaperScheduler(_DecidesByEvidence):
+    """The paper's policy: a key frame where distortion rises above a threshold that follows the last frame's."""
+
+    after_key: float = 2.0
+    """γ1: right after a key frame the next one should not be a key frame."""
+    after_partial: float = 0.95
+    """γ2: after a partial frame the next one should lean towards a key frame."""
+    name: ClassVar[str] = "paper"
+    reuses: ClassVar[bool] = True
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        return Level.KEY if evidence.distortion > memory.threshold else Level.PARTIAL
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        factor = self.after_key if level is Level.KEY else self.after_partial
+        return Memory(_frames_since_key(level, memory), factor * evidence.distortion)
+
+
+@dataclass(frozen=True)
+class FixedPeriod:
+    """A key frame every `period` frames, the level `between` on the others."""
+
+    period: int = 2
+    between: Level = Level.PARTIAL
+    name: ClassVar[str] = "fixed"
+    reuses: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.period < 1 or self.period != int(self.period):
+            raise SettingsError(f"the period of key frames is a whole number from 1; got {self.period}")
+
+    @property
+    def refreshes(self) -> bool:
+        return self.between is Level.PARTIAL
+
+    def foresee(self, memory: Memory) -> bool:
+        return memory.since_key + 1 >= self.period
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        return Level.KEY if self.foresee(memory) else self.between
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        return Memory(_frames_since_key(level, memory))
+
+
+@dataclass(frozen=True)
+class PerFramePruning(_DecidesByEvidence):
+    """Every frame through the pruned network, nothing reused: the paper's baseline without feature aggregation."""
+
+    name: ClassVar[str] = "per-frame"
+    reuses: ClassVar[bool] = False
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        return Level.PARTIAL
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        return Memory(_frames_since_key(level, memory))
+
+
+@dataclass(frozen=True)
+class AlwaysKey:
+    """The base network on every frame."""
+
+    name: ClassVar[str] = "always-key"
+    reuses: ClassVar[bool] = False
+    refreshes: ClassVar[bool] = False
+
+    def foresee(self, memory: Memory) -> bool:
+        return True
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        return Level.KEY
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        return Memory()
+
+
+@dataclass(frozen=True)
+class DriftBudget:
+    """Carry while little has gone wrong since the last key frame, refresh when some has, start over when much has.
+
+    A key frame is foreseen where the last step, taken once more, would exceed the budget: it needs no motion, then.
+    """
+
+    key_above: float = 0.3
+    """Drift above which the whole network runs."""
+    partial_above: float = math.inf
+    """Distortion since the last computed frame at which a partial frame refreshes; infinite: never."""
+    longest: int = 30
+    """Most frames from one key frame to the next, so that what distortion does not see cannot last."""
+    name: ClassVar[str] = "drift"
+    reuses: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.key_above < 0 or self.partial_above < 0 or self.longest < 1:
+            raise SettingsError(f"a drift budget needs thresholds of 0 or more and longest of 1 or more; got {self}")
+
+    @property
+    def refreshes(self) -> bool:
+        return self.partial_above < math.inf
+
+    def foresee(self, memory: Memory) -> bool:
+        return memory.expected > self.key_above or memory.since_key + 1 >= self.longest
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        if evidence.drift > self.key_above or self.foresee(memory):
+            return Level.KEY
+        return Level.PARTIAL if evidence.distortion > self.partial_above else Level.CARRY
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        if level is not Level.CARRY:
+            return Memory(_frames_since_key(level, memory))
+        step = evidence.distortion - memory.distortion
+        return Memory(_frames_since_key(level, memory), distortion=evidence.distortion, expected=evidence.drift + step)
+
+
+SCHEDULERS: dict[str, type[Scheduler]] = {
+    kind.name: kind for kind in (DriftBudget, PaperScheduler, FixedPeriod, PerFramePruning, AlwaysKey)
+}
+
+
+def make_scheduler(name: str, **options: float | int | str) -> Scheduler:
+    """Build a scheduler by its name; `options` are its fields, a level by its name: `period=3, between="carry"`."""
+    if name not in SCHEDULERS:
+        raise SettingsError(f"no scheduler is called {name!r}; there are {', '.join(SCHEDULERS)}")
+    kind = SCHEDULERS[name]
+    names = [item.name for item in fields(kind)]  # type: ignore[arg-type]
+    for option in options:
+        if option not in names:
+            allowed = f"it has {', '.join(names)}" if names else "it has none"
+            raise SettingsError(f"scheduler {name} has no setting {option!r}; {allowed}")
+    if "between" in options:
+        if options["between"] not in list(Level):
+            raise SettingsError(f"between is one of {', '.join(Level)}; got {options['between']!r}")
+        options = {**options, "between": Level(str(options["between"]))}
+    for option, value in options.items():
+        if option != "between" and not isinstance(value, int | float):
+            raise SettingsError(f"{option} of scheduler {name} is a number; got {value!r}")
+    return kind(**options)

@@ -1,0 +1,82 @@
+"""Settings of a stream: which frames get how much, and how the rest is carried; checked where they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.errors import SettingsError
+from stmg.streaming.masks import Masking
+from stmg.streaming.motion import MOTION_ESTIMATORS, DisMotion, MotionEstimator, make_motion_estimator
+from stmg.streaming.schedulers import SCHEDULERS, DriftBudget, Scheduler, make_scheduler
+from stmg.video.labels import MAX_CLASSES
+from stmg.video.overlay import default_palette
+
+OFFLINE = {"key_above": 0.6, "longest": 12}  # where these come from is in BENCHMARKS.md
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamSettings:
+    """How a stream is segmented. A scheduler and a motion estimator may be given by name."""
+
+    scheduler: Scheduler = field(default_factory=DriftBudget)
+    """Which frames get how much: drift, paper, fixed, per-frame, always-key, or a scheduler."""
+    offline: Scheduler = field(default_factory=lambda: make_scheduler("drift", **OFFLINE))
+    """Where anchors go in offline mode; a frame between two of them looks at both, so they may be further apart."""
+    motion: MotionEstimator = field(default_factory=DisMotion)
+    """How the previous state is warped onto the current frame: dis, dis-medium or dis-fine, codec, none, or an
+    estimator."""
+    masking: Masking = field(default_factory=Masking)
+    """Ablations of the masks."""
+    partial_scale: float = 1.0
+    """The scale at which partial frames are computed."""
+    fusion: float = 0.5
+    """Weight of the warped logits of the frame before in a key frame's, where nothing changed; 0 for none."""
+    palette: NDArray[np.uint8] = field(default_factory=lambda: default_palette(MAX_CLASSES))
+    """(C, 3) RGB colors of the classes."""
+    class_names: tuple[str, ...] = ()
+    """What the classes are called, in the order of their numbers."""
+
+    def __post_init__(self) -> None:
+        # Frozen, so names become objects here and nowhere else.
+        if isinstance(self.scheduler, str):
+            object.__setattr__(self, "scheduler", make_scheduler(self.scheduler))
+        if isinstance(self.offline, str):
+            object.__setattr__(self, "offline", make_scheduler(self.offline))
+        if isinstance(self.motion, str):
+            object.__setattr__(self, "motion", make_motion_estimator(self.motion))
+        if not hasattr(self.scheduler, "decide"):
+            raise SettingsError(f"scheduler is one of {', '.join(SCHEDULERS)} or a Scheduler; got {self.scheduler!r}")
+        if not hasattr(self.offline, "decide") or self.offline.refreshes:
+            raise SettingsError(
+                f"offline is a Scheduler that computes frames whole or carries them; got {self.offline!r}"
+            )
+        if not hasattr(self.motion, "estimate"):
+            names = ", ".join(MOTION_ESTIMATORS)
+            raise SettingsError(f"motion is one of {names} or a MotionEstimator; got {self.motion!r}")
+        if not isinstance(self.masking, Masking):
+            raise SettingsError(f"masking is a Masking, like Masking(pruning=0.5); got {self.masking!r}")
+        if not (isinstance(self.partial_scale, int | float) and 0 < self.partial_scale <= 1):
+            raise SettingsError(f"partial_scale is above 0 and at most 1; got {self.partial_scale!r}")
+        if not (isinstance(self.fusion, int | float) and 0 <= self.fusion < 1):
+            raise SettingsError(f"fusion is at least 0 and below 1; got {self.fusion!r}")
+        palette = np.asarray(self.palette)
+        if palette.ndim != 2 or palette.shape[1] != 3 or len(palette) > 256:
+            raise SettingsError(f"palette is (C, 3), one RGB color per class; got the shape {palette.shape}")
+        if ((palette < 0) | (palette > 255)).any():
+            raise SettingsError(f"palette holds values from 0 to 255; got {palette.min()} to {palette.max()}")
+        object.__setattr__(self, "palette", palette.astype(np.uint8))
+        object.__setattr__(self, "class_names", tuple(self.class_names))
+
+
+def make_settings(options: Mapping[str, Any], base: StreamSettings | None = None) -> StreamSettings:
+    """Settings from options by name, the rest as in `base` or by default."""
+    names = [item.name for item in fields(StreamSettings)]
+    for name in options:
+        if name not in names:
+            raise SettingsError(f"there is no option {name!r}; there are {', '.join(names)}")
+    return replace(base, **options) if base is not None else StreamSettings(**options)

@@ -1,0 +1,97 @@
+"""What flows through a stream: the state from frame to frame, and the result of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.streaming.continuity import Timing
+from stmg.streaming.cost import Cost
+from stmg.streaming.flow import Flow, Map
+from stmg.streaming.motion import View
+from stmg.streaming.schedulers import Level, Memory
+from stmg.video.frames import Image
+from stmg.video.labels import Labels
+from stmg.video.overlay import draw_labels
+
+
+@dataclass(frozen=True, slots=True)
+class FrameState:
+    """Everything a frame leaves for the next one of its stream.
+
+    What is expensive (features, labels, encoder features) belongs to the last frame that was *computed*; `flow`
+    leads from the newest frame back to it, so a long run of carried frames is sampled once, not blurred at each step.
+    """
+
+    view: View
+    """The newest frame, small and gray."""
+    timing: Timing
+    """When it was taken."""
+    features: Any
+    """Backbone features of the last computed frame, in the runtime's own arrays; None if nothing can blend them."""
+    logits: Any
+    """Logits of the last computed frame, in the runtime's own arrays."""
+    encoded: Any
+    """The mask generator's features of the last computed frame; None without a mask generator."""
+    labels: Labels
+    """(H, W) of the last computed frame."""
+    flow: Flow | None
+    """From the newest frame to the last computed one; None if they are the same or nothing moves."""
+    stale: Map | None
+    """(h, w) in [0, 1]: how much of each cell the last computed frame no longer explains; None: this is that frame."""
+    unrefreshed: Map | None
+    """(h, w): the change that partial frames since the last key frame did not compute; None: nothing."""
+    memory: Memory
+    """What the scheduler remembers."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameResult:
+    """The segmentation of one frame."""
+
+    labels: Labels
+    """(H, W) class ids."""
+    level: Level
+    reason: str
+    """Why this level: first frame, size change, gap, cut or the scheduler's name."""
+    distortion: float
+    """Mean of the spatial mask, 0 = nothing changed that motion does not explain; NaN where no mask was needed."""
+    drift: float
+    """Distortion added up since the last key frame, less what partial frames refreshed."""
+    keep: tuple[bool, ...]
+    """Which residual blocks ran; all False on a carried frame."""
+    latency_ms: float
+    """From the frame handed in to the labels handed out."""
+    motion: str
+    """Where the flow came from: none, dis, codec."""
+    cost: Cost | None
+    """What was executed for this frame; None where it cannot be counted."""
+    index: int
+    """Position in the stream, as the source counts or, failing that, as frames were handed in."""
+    time: float | None
+    image: Image = field(repr=False)
+    """The frame itself, RGB."""
+    changed: Map | None = field(repr=False)
+    """The spatial mask; None where none was needed."""
+    palette: NDArray[np.uint8] = field(repr=False)
+    anchor_distance: int = 0
+    """Frames to the computed frame that the labels come from; offline, to the nearer of the two."""
+    stale: bool = False
+    """Whether the labels are still those of another scene: realtime, after a cut, until the network has answered."""
+
+    @property
+    def macs(self) -> int | None:
+        """Multiply-accumulates executed for this frame, mask generator included; None where they cannot be counted."""
+        return None if self.cost is None else self.cost.macs
+
+    @property
+    def kept_blocks(self) -> int:
+        """How many prunable blocks ran."""
+        return sum(self.keep)
+
+    def plot(self, opacity: float = 0.5) -> Image:
+        """The frame with its labels drawn over it, (H, W, 3) RGB."""
+        return draw_labels(self.image, self.labels, self.palette, opacity)

@@ -1,0 +1,241 @@
+"""Recipes: what a training run is, as frozen dataclasses, one YAML file a run, checked where they are built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from stmg.data.options import Augment, Data, Motion
+from stmg.errors import SettingsError, require
+from stmg.files import build_dataclass
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is minimized."""
+
+    hard_pixels: float = 1.0
+    """Only pixels whose true class gets at most this probability count (hard-pixel mining); 1 for all."""
+    hard_share: float = 0.1
+    """Mining counts at least this share of the pixels."""
+    class_weights: Literal["none", "log", "root"] = "root"
+    """Rare classes weigh more: by the logarithm or the root of their inverse share of the training pixels."""
+    undo_class_weights: float = 0.0
+    """Share of the class weights (of their logarithm) that is subtracted from the logits of the trained network: the
+    weights let it learn rare classes, and make it see them where they are not."""
+    auxiliary: float = 0.0
+    """Weight of the auxiliary head's loss, for networks that have one."""
+    teacher: str = ""
+    """A checkpoint whose soft labels the network learns from, besides the true ones; or several, joined by `+`, whose
+    mean probabilities it learns from: `lite0-camvid+runs/other/best`."""
+    distill: float = 1.0
+    """Weight of the teacher's soft labels."""
+    temperature: float = 1.0
+    """Of the soft labels."""
+
+    def __post_init__(self) -> None:
+        require(0 <= self.hard_share <= 1, "loss.hard_share is a share of the pixels", self.hard_share)
+        require(self.hard_pixels > 0, "loss.hard_pixels is a probability above 0", self.hard_pixels)
+        require(self.temperature > 0, "loss.temperature is above 0", self.temperature)
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """How it is minimized."""
+
+    name: Literal["sgd", "adamw"] = "adamw"
+    learning_rate: float = 1e-3
+    encoder: float = 1.0
+    """Learning rate of a pretrained encoder, relative to the rest."""
+    masks: float = 1.0
+    """Learning rate of the mask generator, which starts from nothing, relative to the rest."""
+    momentum: float = 0.9
+    """Of SGD."""
+    weight_decay: float = 1e-2
+    schedule: Literal["poly", "one-cycle", "constant"] = "poly"
+    power: float = 0.9
+    """Of the poly schedule."""
+    warm_up: float = 0.05
+    """Share of the steps in which the learning rate rises."""
+    clip_gradient: float = 0.0
+    """Largest norm of the gradient; 0 for none."""
+
+    def __post_init__(self) -> None:
+        require(self.learning_rate > 0, "optimizer.learning_rate is above 0", self.learning_rate)
+        require(0 <= self.warm_up < 1, "optimizer.warm_up is a share of the steps", self.warm_up)
+
+
+@dataclass(frozen=True)
+class Stmg:
+    """The second stage: mask generator and non-key network."""
+
+    base: str = ""
+    """The checkpoint of the trained base network; one with a mask generator and as many weight sets is trained on."""
+    weight_sets: Literal[1, 2] = 2
+    """2: partial frames have weights of their own, as in the paper; 1: one set for both, trained on both."""
+    align: bool = True
+    """Warp the previous state along DIS flow before it is compared; the paper does not."""
+    keep_ratio: float = 0.5
+    """Target share of the blocks that are computed."""
+    keep_ratio_weight: float = 0.0
+    """Weight of the loss that pulls the mean share of computed blocks to `keep_ratio`; 0 leaves it to the prior alone,
+    as in the paper."""
+    kl_weight: float = 1e-3
+    """Weight of the KL divergence from the prior."""
+    hard_gates: float = 0.0
+    """Share of the steps whose gates are thresholded as on a stream, not sampled: the network learns to rely on it."""
+    reconstruction: float = 1.0
+    """Weight of the spatial mask's loss against the distortion map; 0 for none."""
+    miss_weight: float = 1.0
+    """How much worse it is for the mask to miss a change than to see one in vain. The best share to take from the
+    current frame is more than the probability that the label changed: features move inside a class too."""
+    constant_mask: float | None = None
+    """A spatial mask of one value instead of the learned one: the paper's setting for CamVid is 0.8."""
+    distortion_aware: bool = True
+    """Add the distortion bias to block pruning (dbb-DBB)."""
+    distill: float = 1.0
+    """Weight of the whole network's soft labels on the same frame."""
+    fresh: float = 0.5
+    """Weight of the same losses for partial frames that reuse nothing; the paper has none."""
+    partial_scales: tuple[float, ...] = (1.0,)
+    """Scales at which partial frames are computed: one is sampled for each step, the first is evaluated and saved."""
+
+    def __post_init__(self) -> None:
+        require(0 <= self.keep_ratio <= 1, "stmg.keep_ratio is a share", self.keep_ratio)
+        require(0 <= self.hard_gates <= 1, "stmg.hard_gates is a share", self.hard_gates)
+        valid = bool(self.partial_scales) and all(0 < scale <= 1 for scale in self.partial_scales)
+        require(valid, "stmg.partial_scales are above 0 and at most 1", self.partial_scales)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A training run."""
+
+    stage: Literal["base", "stmg"] = "base"
+    network: str = "ddrnet23-slim"
+    """A network of the package; in the second stage the base's is taken."""
+    pretrained: str = ""
+    """`imagenet` for networks that can start from it, or a checkpoint to start from."""
+    frozen_norm: bool = False
+    """Batch-norm keeps its statistics: for batches too small to measure them."""
+    steps: int = 1000
+    batch: int = 8
+    """Clips in a step, over all devices."""
+    ema_decay: float = 0.0
+    """Decay of the moving average of the weights, which is what is saved; 0 for none."""
+    evaluate_every: int = 200
+    """Steps between evaluations; the best and the last weights are saved."""
+    save_every: int = 50
+    """Steps between saved states to resume from."""
+    compile: bool = False
+    """Compile the network with torch.compile."""
+    seed: int = 0
+    data: Data = field(default_factory=Data)
+    augment: Augment = field(default_factory=Augment)
+    motion: Motion = field(default_factory=Motion)
+    loss: Loss = field(default_factory=Loss)
+    optimizer: Optimizer = field(default_factory=Optimizer)
+    stmg: Stmg = field(default_factory=Stmg)
+    notes: str = ""
+    """What a reader of the recipe should know."""
+
+    def __post_init__(self) -> None:
+        require(self.stage in ("base", "stmg"), "stage is base or stmg", self.stage)
+        for name in ("steps", "batch", "evaluate_every", "save_every"):
+            require(getattr(self, name) >= 1, f"{name} is at least 1", getattr(self, name))
+        require(self.seed >= 0, "seed is at least 0", self.seed)
+        require(0 <= self.ema_decay < 1, "ema_decay is at least 0 and below 1", self.ema_decay)
+        if self.stage == "base" and self.data.unlabeled and not self.loss.teacher:
+            raise SettingsError(
+                "a base network learns nothing from videos without labels unless a teacher gives them: loss.teacher=..."
+            )
+        if self.stage == "stmg":
+            require(self.data.length >= 2, "the second stage needs clips: data.length is at least 2", self.data.length)
+            require(not self.compile, "the second stage cannot be compiled: compile is false", self.compile)
+            share = self.loss.undo_class_weights
+            require(not share, "class weights are undone in the first stage only: loss.undo_class_weights is 0", share)
+
+
+# Names that settings had in earlier versions: recipes and run folders with them are still read.
+RENAMED = {
+    "average": "ema_decay",
+    "optimiser": "optimizer",
+    "data.stored": "data.storage_scale",
+    "data.unlabelled": "data.unlabeled",
+    "data.movable": "data.movable_classes",
+    "data.memory": "data.cache_gb",
+    "augment.pasted": "augment.paste_classes",
+    "motion.objects": "motion.object_speed",
+    "motion.most_objects": "motion.max_objects",
+    "motion.gap": "motion.max_gap",
+    "loss.take_back": "loss.undo_class_weights",
+    "stmg.keep": "stmg.keep_ratio",
+    "stmg.steer": "stmg.keep_ratio_weight",
+    "stmg.divergence": "stmg.kl_weight",
+    "stmg.decided": "stmg.hard_gates",
+    "stmg.missed": "stmg.miss_weight",
+}
+
+
+def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> Recipe:
+    """A recipe from its YAML file, changed by overrides like `optimizer.learning_rate=0.01`, whose values are YAML."""
+    import yaml
+
+    path = Path(path)
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except OSError as error:
+        raise SettingsError(f"{path}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise SettingsError(f"{path} is not a recipe: it holds a {type(content).__name__}, not settings by name")
+    content = _use_current_names(content)
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        if not equals:
+            raise SettingsError(f"{override!r} is not a setting; they look like optimizer.learning_rate=0.01")
+        *groups, last = _current_name(name.strip()).split(".")
+        target = content
+        for group in groups:
+            target = target.setdefault(group, {})
+            if not isinstance(target, dict):
+                raise SettingsError(f"{override}: {group} is a setting, not a group of them")
+        try:
+            target[last] = yaml.safe_load(text) if text else ""
+        except yaml.YAMLError:
+            raise SettingsError(f"{override!r} cannot be read: {text!r} is not YAML") from None
+    return build_dataclass(Recipe, content)
+
+
+def format_recipe(recipe: Recipe) -> str:
+    """A recipe as YAML, every setting written out."""
+    import yaml
+
+    return str(yaml.safe_dump(_to_lists(asdict(recipe)), sort_keys=False, allow_unicode=True))
+
+
+def _current_name(name: str) -> str:
+    """The dotted name of a setting today, from one of any version."""
+    group, dot, rest = name.partition(".")
+    name = f"{RENAMED.get(group, group)}{dot}{rest}"
+    return RENAMED.get(name, name)
+
+
+def _use_current_names(content: dict[Any, Any], group: str = "") -> dict[Any, Any]:
+    renamed: dict[Any, Any] = {}
+    for key, value in content.items():
+        name = _current_name(f"{group}{key}")
+        last = name.rpartition(".")[2] if isinstance(key, str) else key
+        if last in renamed:
+            raise SettingsError(f"{name} is given twice, once by its earlier name")
+        renamed[last] = _use_current_names(value, f"{name}.") if isinstance(value, dict) else value
+    return renamed
+
+
+def _to_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _to_lists(item) for key, item in value.items()}
+    return [_to_lists(item) for item in value] if isinstance(value, tuple) else value

@@ -1,0 +1,1 @@
+"""Video in: sources, decoding, frames, labels and how they are drawn."""

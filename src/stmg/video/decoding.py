@@ -1,0 +1,233 @@
+"""Decoding of video: whatever FFmpeg opens, a file, a URL or standard input, as upright RGB images."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import av
+import numpy as np
+from av.video.frame import PictureType
+from av.video.reformatter import VideoReformatter
+
+from stmg.errors import VideoError
+from stmg.video.frames import CodecVectors, Frame, Image
+from stmg.video.readers import Reader
+
+LIVE_SCHEMES = ("rtsp", "rtsps", "rtp", "rtmp", "rtmps", "udp", "srt", "tcp")
+NETWORK_TIMEOUT = 10.0  # seconds a network stream may take to open, or stay silent
+
+
+class Container(Reader):
+    """Whatever FFmpeg opens: a file, a URL, standard input."""
+
+    def __init__(self, name: str, source: Any, retries: int = 0) -> None:
+        super().__init__(name)
+        if isinstance(source, Pipe):
+            source.stopped = self.stopped
+        self._source, self._retries = source, retries
+        self._scheme = source.partition("://")[0].lower() if isinstance(source, str) and "://" in source else ""
+        self._container, self._stream = self._open()
+        from_web = self._scheme in ("http", "https")
+        self.live = self._scheme in LIVE_SCHEMES or (from_web and _is_endless(self._container))
+        rate = self._stream.average_rate or self._stream.guessed_rate
+        self.fps = float(rate) if rate else None
+        self._seconds = None if self.live else _read_duration(self._container, self._stream)
+        estimate = round(self._seconds * self.fps) if self._seconds and self.fps else None
+        self.num_frames = None if self.live else self._stream.frames or estimate
+        height, width = self._stream.codec_context.height, self._stream.codec_context.width
+        # What cannot be read twice, like a pipe, declares the size it is coded in.
+        turns = _probe_turns(source) if isinstance(source, str) and os.path.isfile(source) else 0
+        self.size = ((width, height) if turns % 2 else (height, width)) if height and width else None
+        self._skipped = self._patched = 0
+        self._ending = ""
+
+    def frames(self, every: int) -> Generator[Frame]:
+        index, failures = -1, 0
+        clock, reformatter = _Clock(), VideoReformatter()
+        while True:
+            anchor = None
+            for picture in self._pictures():
+                index, failures = index + 1, 0
+                stamp = picture.pts if picture.pts is not None else picture.dts
+                moment = None if stamp is None else clock.read(float(stamp * self._stream.time_base))
+                kind = PictureType(picture.pict_type).name
+                if index % every == 0:
+                    # The vectors of a rotated picture would still lie as they were coded.
+                    upright = quarter_turns(picture) == 0
+                    vectors = _read_vectors(picture, kind, anchor) if self.keep_vectors and upright else None
+                    yield Frame(to_upright_rgb(picture, reformatter), index, moment, vectors)
+                anchor = index if kind in ("I", "P") else anchor
+            if self.stopped.is_set():
+                return
+            if not self.live:
+                break
+            failures += 1
+            if failures > self._retries:
+                raise VideoError(f"{self.name} broke off; {self._retries} attempts to open it again failed")
+            if self.stopped.wait(2.0 ** (failures - 1)):
+                return
+            self._open_again()
+            clock.resume()
+        if index < 0:
+            raise VideoError(f"{self.name} holds no frame that can be decoded; check that it is complete")
+        # The last frame is shown for a while too; where the rate varies, perhaps as long as any other was.
+        if self._seconds and self._seconds - clock.now > clock.longest_step + 0.5:
+            self._ending = f"it ends after {clock.now:.1f} of {self._seconds:.1f} seconds"
+            self._note()
+
+    def close(self) -> None:
+        self._container.close()
+
+    def _open(self) -> tuple[Any, Any]:
+        options = {"rtsp_transport": "tcp"} if self._scheme.startswith("rtsp") else {}
+        timeout = NETWORK_TIMEOUT if self._scheme else None
+        try:
+            container = av.open(self._source, "r", options=options, timeout=timeout, metadata_errors="ignore")
+        except av.FFmpegError as error:
+            advice = "the address and that something is sent" if self._scheme else "that it is a complete video"
+            raise VideoError(f"{self.name} cannot be opened ({error.strerror}); check {advice}") from None
+        stream = container.streams.best("video")
+        if stream is None or stream.codec_context is None:
+            container.close()
+            what = "no video stream" if stream is None else "a video stream of an unknown format"
+            raise VideoError(f"{self.name} has {what}; give a file with one, like H.264 in mp4")
+        return container, stream
+
+    def _open_again(self) -> None:
+        self._container.close()
+        try:
+            self._container, self._stream = self._open()
+        except VideoError:
+            self._stream = None  # nothing to read until the next attempt
+
+    def _pictures(self) -> Iterator[Any]:
+        """Decoded frames of one connection in display order. What is damaged is skipped and counted."""
+        if self._stream is None:
+            return
+        decoder = self._stream.codec_context
+        decoder.thread_count = 2
+        # Where FFmpeg decodes frames side by side, vectors are missing or incomplete, differently each time.
+        decoder.thread_type = "SLICE" if self.keep_vectors else "AUTO"
+        decoder.options = {"flags2": "+export_mvs"} if self.keep_vectors else {}
+        try:
+            for packet in self._container.demux(self._stream):
+                if self.stopped.is_set():
+                    return
+                yield from self._decode(packet)
+        except av.FFmpegError as error:
+            self._ending = f"reading broke off ({error.strerror})"
+            yield from self._decode(None)
+
+    def _decode(self, packet: Any) -> list[Any]:
+        try:
+            pictures: list[Any] = self._stream.codec_context.decode(packet)
+        except av.FFmpegError:
+            pictures = []
+            self._skipped += 1
+        self._patched += sum(bool(picture.is_corrupt) for picture in pictures)
+        self._note()
+        return pictures
+
+    def _note(self) -> None:
+        skipped = (
+            f"{self._skipped} damaged packet{'s were' if self._skipped > 1 else ' was'} skipped"
+            if self._skipped
+            else ""
+        )
+        patched = f"{self._patched} damaged frames were patched up" if self._patched else ""
+        notes = ", ".join(filter(None, (skipped, patched, self._ending)))
+        self.damaged = f"{self.name}: {notes}" if notes else None
+
+
+def to_upright_rgb(picture: Any, reformatter: VideoReformatter | None = None) -> Image:
+    """A picture as PyAV decodes it, as RGB (H, W, 3), rotated as it is meant to be shown.
+
+    A reformatter that is used again saves setting one up per picture.
+    """
+    image = (reformatter or VideoReformatter()).reformat(picture, format="rgb24").to_ndarray()
+    return np.ascontiguousarray(np.rot90(image, quarter_turns(picture)))
+
+
+def quarter_turns(picture: Any) -> int:
+    """By how many quarters a decoded picture is to be turned counterclockwise to be upright, as phones mark it."""
+    return round(getattr(picture, "rotation", 0) / 90) % 4
+
+
+class Pipe:
+    """Standard input without the lock of `sys.stdin`, so that a thread waiting for it can be stopped."""
+
+    stopped: threading.Event
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def read(self, size: int) -> bytes:
+        while not self.stopped.is_set():
+            # Windows can only wait for sockets this way; there the read itself waits.
+            if os.name == "nt" or select.select([self._descriptor], [], [], 0.2)[0]:
+                return os.read(self._descriptor, size)
+        return b""
+
+
+class _Clock:
+    """Seconds since the first frame, never running backwards though a stream's timestamps may start over."""
+
+    def __init__(self) -> None:
+        self.now = self.longest_step = self._step = 0.0
+        self._begun: float | None = None
+        self._offset: float | None = None
+
+    def read(self, stamp: float) -> float:
+        wall = time.monotonic()
+        self._begun = wall if self._begun is None else self._begun
+        if self._offset is None:
+            self._offset = max(self.now, wall - self._begun) - stamp
+        elif stamp + self._offset < self.now - 0.2:  # less is jitter; more is a new start, as in joined files
+            self._offset = self.now + self._step - stamp
+        self._step = max(0.0, stamp + self._offset - self.now)
+        self.longest_step = max(self.longest_step, self._step)
+        self.now += self._step
+        return self.now
+
+    def resume(self) -> None:
+        """After a break the next timestamp is laid where the wall clock says, so that the break shows."""
+        self._offset = None
+
+
+_VECTOR = np.dtype("i4, u1, u1, i2, i2, i2, i2, u8, i4, i4, u2", align=True)  # as FFmpeg lays it out
+_VECTOR.names = (
+    "source", "w", "h", "src_x", "src_y", "dst_x", "dst_y", "flags", "motion_x", "motion_y", "motion_scale"
+)  # fmt: skip
+
+
+def _read_vectors(picture: Any, kind: str, anchor: int | None) -> CodecVectors:
+    data = picture.side_data.get("MOTION_VECTORS")
+    blocks = np.zeros(0, _VECTOR) if data is None else data.to_ndarray().copy()  # a view would keep the whole frame
+    return CodecVectors(blocks, kind, anchor, (picture.height, picture.width))
+
+
+def _probe_turns(path: str) -> int:
+    """The quarter turns of a file's first picture; PyAV shows them on decoded pictures only."""
+    try:
+        with av.open(path, metadata_errors="ignore") as container:
+            pictures = container.decode(container.streams.best("video"))
+            return next((quarter_turns(picture) for picture in pictures), 0)
+    except av.FFmpegError:  # what is wrong with the file is said where it is read
+        return 0
+
+
+def _read_duration(container: Any, stream: Any) -> float | None:
+    """How long the video says it is, or FFmpeg makes out from its last timestamp; None if unknown."""
+    if stream.duration is not None:
+        return float(stream.duration * stream.time_base)
+    return None if container.duration is None else container.duration / av.time_base
+
+
+def _is_endless(container: Any) -> bool:
+    """Whether a web server names no length in seconds nor in bytes, as for the images of a camera."""
+    return container.duration is None and (container.size <= 0 or container.format.name == "hls")

@@ -1,0 +1,101 @@
+"""Frames: whatever a caller holds (numpy, torch, PyAV) becomes an RGB image with its index in the stream."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.errors import FrameError
+
+Image = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One image of a stream."""
+
+    image: Image
+    """RGB, uint8, (H, W, 3)."""
+    index: int | None = None
+    """Position in the source, counting every decoded frame; None if unknown."""
+    time: float | None = None
+    """Seconds since the start of the source; None if unknown."""
+    vectors: CodecVectors | None = None
+    """The decoder's motion vectors, if the source was opened with `motion_vectors=True`."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(height, width)."""
+        return self.image.shape[0], self.image.shape[1]
+
+
+@dataclass(frozen=True, slots=True)
+class CodecVectors:
+    """Block motion of one frame as its decoder exported it."""
+
+    blocks: NDArray[Any]
+    """FFmpeg's AVMotionVector records as a structured array: source, w, h, dst_x, dst_y, motion_x, ..."""
+    picture_type: str
+    """I, P or B."""
+    reference: int | None
+    """Display index of the I or P frame before this one, which vectors with `source < 0` are taken to point into."""
+    size: tuple[int, int]
+    """(height, width) of the coded picture the vectors count pixels in."""
+
+
+def as_frame(value: Any) -> Frame:
+    """Turn a caller's frame into a `Frame`.
+
+    Accepted are RGB uint8 as numpy (H, W, 3) or torch (H, W, 3) or (3, H, W), a PyAV `VideoFrame`, and a `Frame`.
+    Gray is repeated over the three channels, an alpha channel is dropped, 16-bit values keep their upper byte.
+    Everything else is refused with the reason.
+    """
+    if isinstance(value, Frame):
+        plain = value.image.dtype == np.uint8 and value.image.ndim == 3 and value.image.shape[2] == 3
+        return value if plain else Frame(_as_rgb(value.image), value.index, value.time, value.vectors)
+    if hasattr(value, "to_ndarray"):  # a PyAV frame; asking by attribute keeps this file free of PyAV
+        time = None if value.time is None else float(value.time)
+        return Frame(value.to_ndarray(format="rgb24"), time=time)
+    if hasattr(value, "detach"):
+        array = value.detach().cpu().numpy()
+        if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[2] not in (1, 3, 4):
+            array = array.transpose(1, 2, 0)
+        return Frame(_as_rgb(array))
+    if isinstance(value, np.ndarray):
+        return Frame(_as_rgb(value))
+    raise FrameError(
+        f"a frame must be a numpy array, a torch tensor, a PyAV VideoFrame or an stmg Frame, not {type(value).__name__}"
+    )
+
+
+def resize_image(image: Image, size: tuple[int, int]) -> Image:
+    """An image, gray or RGB, at another size (H, W): averaged over areas to shrink, interpolated to grow."""
+    if image.shape[:2] == size:
+        return image
+    shrinks = size[0] * size[1] < image.shape[0] * image.shape[1]
+    out: Image = cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+    return out
+
+
+def _as_rgb(array: NDArray[Any]) -> Image:
+    if array.ndim == 2:
+        array = array[:, :, None]
+    if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
+        raise FrameError(f"a frame has the shape (H, W, 3), (H, W, 4), (H, W, 1) or (H, W); got {array.shape}")
+    if 0 in array.shape:
+        raise FrameError(f"a frame needs at least one pixel; got {array.shape}")
+    if array.dtype == np.uint16:
+        array = (array >> 8).astype(np.uint8)
+    if array.dtype != np.uint8:
+        raise FrameError(
+            f"a frame holds uint8 values from 0 to 255 (or uint16); got {array.dtype}. "
+            "Scale it first: (image * 255).round().astype('uint8') if it runs from 0 to 1."
+        )
+    array = array[:, :, :3]
+    if array.shape[2] == 1:
+        array = np.repeat(array, 3, axis=2)
+    return np.ascontiguousarray(array)

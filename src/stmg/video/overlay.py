@@ -1,0 +1,47 @@
+"""Overlays: labels and masks drawn on frames."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.video.frames import Image
+from stmg.video.labels import IGNORE
+
+CHANGED = (255, 140, 0)  # orange
+
+
+def draw_labels(image: Image, labels: NDArray[np.uint8], palette: NDArray[np.uint8], opacity: float = 0.5) -> Image:
+    """The image (H, W, 3) blended with the colors of its labels (H, W); pixels without a label stay as they are."""
+    colors: Image = make_color_table(palette)[labels]
+    mixed: Image = colors if opacity >= 1 else cv2.addWeighted(image, 1 - opacity, colors, opacity, 0)
+    ignored = labels == IGNORE
+    if ignored.any():
+        mixed[ignored] = image[ignored]
+    return mixed
+
+
+def draw_mask(image: Image, changed: NDArray[np.float32], opacity: float = 0.85) -> Image:
+    """The image in gray, and orange where the spatial mask (h, w) says that something changed."""
+    height, width = image.shape[:2]
+    full = np.clip(cv2.resize(changed, (width, height), interpolation=cv2.INTER_LINEAR), 0, 1)[:, :, None]
+    gray = 0.6 * cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)[:, :, None]
+    tinted: Image = (gray + opacity * full * (np.array(CHANGED) - gray)).astype(np.uint8)
+    return tinted
+
+
+def default_palette(num_classes: int) -> NDArray[np.uint8]:
+    """(num_classes, 3) colors that tell neighbors apart: hues stepped by the golden angle."""
+    hues = (np.arange(num_classes) * 180 * 0.381966) % 180
+    values = np.where(np.arange(num_classes) % 2 == 0, 230, 160)
+    hsv = np.stack((hues, np.full(num_classes, 190), values), axis=-1).astype(np.uint8)[None]
+    palette: NDArray[np.uint8] = cv2.cvtColor(hsv, cv2.COLOR_HSV2RGB)[0]
+    return palette
+
+
+def make_color_table(palette: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """(256, 3): the color of every label there can be; white without a class, and where there is no label."""
+    table = np.full((256, 3), 255, np.uint8)
+    table[: min(len(palette), IGNORE)] = palette[:IGNORE]
+    return table

@@ -1,0 +1,114 @@
+"""Readers: what every reader of frames has in common, folders of images, cameras."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from stmg.errors import VideoError
+from stmg.video.frames import Frame, Image, as_frame
+
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")
+
+
+class Reader:
+    """What a source is read by. The caller opens it; then one thread reads and closes it."""
+
+    live = False
+    fps: float | None = None
+    num_frames: int | None = None
+    size: tuple[int, int] | None = None
+    damaged: str | None = None
+    keep_vectors = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.stopped = threading.Event()
+
+    def frames(self, every: int) -> Generator[Frame]:
+        """Each `every`th frame, until the end or until `stopped` is set."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+
+
+class Images(Reader):
+    """Image files as the frames of a video."""
+
+    def __init__(self, name: str, paths: list[Path], fps: float | None) -> None:
+        super().__init__(name)
+        self._paths = sorted((path for path in paths if path.suffix.lower() in IMAGE_SUFFIXES), key=natural_order)
+        if not self._paths:
+            raise VideoError(f"{name} holds no images; their names must end in {', '.join(IMAGE_SUFFIXES)}")
+        self.fps, self.num_frames = fps, len(self._paths)
+
+    def frames(self, every: int) -> Generator[Frame]:
+        skipped: list[str] = []
+        chosen = range(0, len(self._paths), every)
+        for index in chosen:
+            try:
+                image = _read_image(self._paths[index])
+            except (OSError, ValueError, cv2.error) as error:
+                skipped.append(f"{self._paths[index]}: {error}")
+                self.damaged = f"{len(skipped)} images were skipped, the first is {skipped[0]}"
+                continue
+            yield Frame(image, index, None if self.fps is None else index / self.fps)
+        if len(skipped) == len(chosen):
+            raise VideoError(f"{self.name} holds no image that can be read; {skipped[0]}")
+
+
+class Camera(Reader):
+    """A camera of this machine."""
+
+    live = True
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"camera {number}")
+        verbosity = cv2.utils.logging.setLogLevel(0)  # OpenCV reports each way that failed on stderr
+        self._capture = cv2.VideoCapture(number)
+        cv2.utils.logging.setLogLevel(verbosity)
+        if not self._capture.isOpened():
+            raise VideoError(f"{self.name} is not available; plug it in, or close the program that uses it")
+        height = int(self._capture.get(cv2.CAP_PROP_FRAME_HEIGHT))
+        width = int(self._capture.get(cv2.CAP_PROP_FRAME_WIDTH))
+        self.size = (height, width) if height and width else None
+        self.fps = self._capture.get(cv2.CAP_PROP_FPS) or None
+
+    def frames(self, every: int) -> Generator[Frame]:
+        begun = time.monotonic()
+        for index in itertools.count():
+            if not self._capture.grab():
+                raise VideoError(f"{self.name} delivers no more frames; check its cable")
+            moment = time.monotonic() - begun
+            if index % every == 0:
+                yield Frame(_from_bgr(self._capture.retrieve()[1]), index, moment)
+
+    def close(self) -> None:
+        self._capture.release()
+
+
+def _read_image(path: Path) -> Image:
+    data = np.fromfile(path, np.uint8)  # OpenCV itself does not open every name on every system
+    image: Any = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH) if len(data) else None
+    if image is None:
+        raise VideoError("empty, cut off or not an image")
+    return _from_bgr(image)
+
+
+def _from_bgr(image: Any) -> Image:
+    return as_frame(cv2.cvtColor(image, cv2.COLOR_BGR2RGB)).image
+
+
+def natural_order(path: Path) -> tuple[list[str | int], str]:
+    """A sort key by which numbers within names count by their value: frame2 before frame10."""
+    parts = re.split(r"(\d+)", str(path).lower())
+    return [int(part) if position % 2 else part for position, part in enumerate(parts)], str(path)

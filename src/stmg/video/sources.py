@@ -1,0 +1,221 @@
+"""Video sources: frames of a file, folder, camera, URL or standard input, decoded ahead in a thread."""
+
+from __future__ import annotations
+
+import glob
+import re
+import sys
+import threading
+import weakref
+from collections import deque
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import av
+
+from stmg.errors import SettingsError, VideoError
+from stmg.video.decoding import Container, Pipe
+from stmg.video.frames import Frame, resize_image
+from stmg.video.readers import IMAGE_SUFFIXES, Camera, Images, Reader
+
+
+def open_video(
+    source: str | Path | int,
+    *,
+    motion_vectors: bool = False,
+    every: int = 1,
+    limit: int | None = None,
+    resize: tuple[int, int] | None = None,
+    ahead: int = 4,
+    fps: float | None = None,
+    retries: int = 5,
+) -> VideoSource:
+    """Open a source of frames.
+
+    `source` is a video file, a folder of images or a pattern like "frames/*.png" (in natural order: frame2
+    before frame10), a camera ("camera:0", 0 or "/dev/video0"), a URL, or "-" for a video on standard input.
+    Each `every`th decoded frame is handed out, at most `limit` of them, resized to `resize` (height, width)
+    if given. Up to `ahead` frames wait decoded. `fps` times the images of a folder, which have no times of
+    their own. A live URL that breaks off is opened again, until `retries` attempts in a row failed.
+
+        with open_video("street.mp4", every=2) as source:
+            for frame in source:
+                print(frame.index, frame.time, frame.size)
+    """
+    if every < 1 or ahead < 1 or (limit is not None and limit < 0):
+        raise SettingsError(f"every and ahead are at least 1, limit at least 0; got {every=}, {ahead=}, {limit=}")
+    if (resize is not None and min(resize) < 1) or (fps is not None and fps <= 0):
+        raise SettingsError(f"resize (height, width) and fps are above 0; got {resize=}, {fps=}")
+    reader = _make_reader(source, fps, retries)
+    reader.keep_vectors = motion_vectors
+    return VideoSource(reader, every, limit, resize, ahead)
+
+
+class VideoSource:
+    """An open source: an iterator of frames and a context manager.
+
+    Frames of a file, folder or pipe all arrive. A live source does not wait for its consumer: the oldest
+    waiting frame makes room for the newest and counts as `dropped`. Where the size changes in mid-stream,
+    frames come at their own size unless `resize` was given. Images marked as rotated, by a phone say, come upright.
+    """
+
+    fps: float | None
+    """Frames handed out per second, `every` taken into account; None if unknown."""
+    num_frames: int | None
+    """How many frames to expect, often an estimate; None if unknown."""
+    size: tuple[int, int] | None
+    """(height, width) of its upright frames as the source declares it, or as resized; None if unknown."""
+
+    def __init__(
+        self, reader: Reader, every: int, limit: int | None, resize: tuple[int, int] | None, ahead: int
+    ) -> None:
+        self.name, self.live, self.size = reader.name, reader.live, resize or reader.size
+        self.fps = None if reader.fps is None else reader.fps / every
+        counts = (limit, None if reader.num_frames is None else -(-reader.num_frames // every))
+        self.num_frames = min((count for count in counts if count is not None), default=None)
+        self._remaining = limit
+        self._reader = reader
+        self._queue = _Queue(ahead, reader.live)
+        work = (reader, self._queue, every, resize)
+        self._thread = threading.Thread(target=_decode_ahead, args=work, name="decode", daemon=True)
+        # The thread knows nothing of this object, so a source that is merely forgotten stops its thread too.
+        self._finalizer = weakref.finalize(self, _stop, reader, self._queue, self._thread)
+
+    @property
+    def dropped(self) -> int:
+        """How many frames of a live source nobody came for in time."""
+        return self._queue.dropped
+
+    @property
+    def damaged(self) -> str | None:
+        """One line on what could not be decoded so far; None if everything could."""
+        return self._reader.damaged
+
+    def keep_motion_vectors(self) -> None:
+        """Fill `Frame.vectors`, as `motion_vectors=True` does; only before the first frame is read."""
+        if self._thread.ident is not None and not self._reader.keep_vectors:
+            raise VideoError(f"{self.name}: request motion vectors before reading the first frame")
+        self._reader.keep_vectors = True
+
+    def close(self) -> None:
+        """Stop decoding and let go of the source; the last frame and the end of a `with` block do it too."""
+        self._finalizer()
+
+    def __iter__(self) -> VideoSource:
+        return self
+
+    def __next__(self) -> Frame:
+        if self._remaining == 0:
+            self.close()
+        elif self._thread.ident is None and self._finalizer.alive:
+            self._thread.start()
+        frame = self._queue.get()
+        if frame is None:
+            self.close()
+            raise StopIteration
+        if self._remaining is not None:
+            self._remaining -= 1
+        return frame
+
+    def __enter__(self) -> VideoSource:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class _Queue:
+    """Frames on their way from the decoding thread to the consumer."""
+
+    def __init__(self, capacity: int, dropping: bool) -> None:
+        self.dropped = 0
+        self._capacity, self._dropping = capacity, dropping
+        self._frames: deque[Frame] = deque()
+        self._changed = threading.Condition()
+        self._finished = False
+        self._error: Exception | None = None
+
+    def put(self, frame: Frame) -> None:
+        with self._changed:
+            if self._dropping and len(self._frames) == self._capacity:
+                self._frames.popleft()
+                self.dropped += 1
+            self._changed.wait_for(lambda: self._finished or len(self._frames) < self._capacity)
+            if not self._finished:
+                self._frames.append(frame)
+                self._changed.notify_all()
+
+    def get(self) -> Frame | None:
+        """The next frame, None after the last. An error of the thread is raised after its last frame."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._finished or self._frames)
+            self._changed.notify_all()
+            if self._frames:
+                return self._frames.popleft()
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return None
+
+    def finish(self, error: Exception | None = None, *, forget: bool = False) -> None:
+        """No frame will come any more; those that wait can still be taken, unless they are forgotten."""
+        with self._changed:
+            self._finished, self._error = True, error
+            if forget:
+                self._frames.clear()
+            self._changed.notify_all()
+
+
+def _decode_ahead(reader: Reader, queue: _Queue, every: int, resize: tuple[int, int] | None) -> None:
+    error: Exception | None = None
+    try:
+        with closing(reader.frames(every)) as frames:
+            for frame in frames:
+                queue.put(frame if resize is None else replace(frame, image=resize_image(frame.image, resize)))
+                if reader.stopped.is_set():
+                    break
+    except av.FFmpegError as caught:
+        error = VideoError(f"{reader.name} cannot be decoded: {caught.strerror}")
+    except Exception as caught:
+        error = caught
+    finally:
+        reader.close()
+        queue.finish(error)
+
+
+def _stop(reader: Reader, queue: _Queue, thread: threading.Thread) -> None:
+    reader.stopped.set()
+    queue.finish(forget=True)
+    if thread.ident is None:
+        reader.close()
+    elif thread is not threading.current_thread():  # where a garbage collection may have brought us
+        thread.join(timeout=1.0)  # only a silent network holds it longer, at most NETWORK_TIMEOUT
+
+
+def _make_reader(source: str | Path | int, fps: float | None, retries: int) -> Reader:
+    text = str(source)
+    camera = re.fullmatch(r"(?:camera:|/dev/video)(\d+)", text)
+    if isinstance(source, int) or camera:
+        return Camera(int(camera[1] if camera else text))
+    if text.startswith("camera:"):
+        raise VideoError(f"{text}: a camera is named by its number, like camera:0")
+    if text == "-" and sys.stdin.isatty():
+        raise VideoError("standard input is a terminal; send a video into it, like: cat street.ts | stmg ...")
+    if text == "-":
+        stream = sys.stdin.buffer
+        return Container("standard input", stream if stream.seekable() else Pipe(stream.fileno()))
+    if "://" in text:
+        return Container(re.sub(r"//[^/@]*@", "//", text), text, retries)  # no passwords in messages
+    path = Path(text)
+    if path.is_dir():
+        return Images(text, [entry for entry in path.iterdir() if not entry.name.startswith(".")], fps)
+    if path.is_file() and path.stat().st_size == 0:
+        raise VideoError(f"{text} is empty; copy or record it again")
+    if path.exists() and path.suffix.lower() in IMAGE_SUFFIXES:
+        return Images(text, [path], fps)
+    if path.exists():  # made absolute because FFmpeg takes a name with a colon in it for a protocol
+        return Container(text, str(path.absolute()))
+    if glob.has_magic(text):
+        return Images(text, [Path(match) for match in glob.glob(text, recursive=True)], fps)
+    raise VideoError(f"{text} does not exist; give a video file, a folder of images, a camera, a URL or -")

@@ -1,0 +1,76 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stmg.checkpoints.card import CARD, Card, card_json, parse_card, read_card
+from stmg.checkpoints.locate import find_checkpoint, shipped_names
+from stmg.errors import ModelError, SettingsError
+from stmg.streaming.masks import Masking
+from stmg.streaming.schedulers import DriftBudget
+
+CONTENT = {"network": "small", "num_classes": 5, "size": [64, 96]}
+
+
+def test_what_is_written_is_read(tmp_path):
+    card = Card(
+        "small",
+        3,
+        (64, 96),
+        class_names=("a", "b", "c"),
+        palette=((1, 2, 3), (4, 5, 6), (7, 8, 9)),
+        output="out",
+        scheduler={"name": "drift", "partial_above": math.inf},
+        notes={"data": "streets"},
+    )
+    (tmp_path / CARD).write_text(card_json(card))
+    assert read_card(tmp_path) == card
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_cards_that_are_shipped_say_how_to_stream(name):
+    card = read_card(find_checkpoint(name))
+    settings = card.stream_settings()
+    assert len(settings.class_names) == len(settings.palette) == card.num_classes
+    assert settings.fusion == card.fusion
+
+
+def test_a_card_without_colors_or_settings_streams_as_any_segmenter_does():
+    settings = Card("small", 5, (64, 96)).stream_settings()
+    assert settings.scheduler == DriftBudget()
+    assert settings.masking == Masking()
+    assert len(settings.palette) > 5
+    assert Card("small", 5, (64, 96), constant_mask=0.8).stream_settings().masking == Masking(spatial=0.8)
+    colored = Card("small", 2, (64, 96), palette=((1, 2, 3), (4, 5, 6))).stream_settings()
+    assert np.array_equal(colored.palette, [[1, 2, 3], [4, 5, 6]])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": 3}, "a card has no 'colour'"),
+        ({"size": None}, "its card lacks 'size'"),
+        ({"size": [64]}, r"size is a height and a width; got \(64,\)"),
+        ({"num_classes": "5"}, "num_classes is at least 1; got '5'"),
+        ({"std": [1, 1, 0]}, "three means and three stds above 0"),
+        ({"scheduler": "drift"}, "scheduler has a name and its settings; got 'drift'"),
+    ],
+)
+def test_a_damaged_card_is_named(change, message):
+    content = {key: value for key, value in {**CONTENT, **change}.items() if value is not None}
+    with pytest.raises(ModelError, match=f"my.json is damaged: .*{message}"):
+        parse_card(content, Path("my.json"))
+
+
+def test_a_card_of_another_format_is_refused(tmp_path):
+    for text in ("[]", json.dumps({**CONTENT, "format": 7})):
+        (tmp_path / CARD).write_text(text)
+        with pytest.raises(ModelError, match="another format than 1"):
+            read_card(tmp_path)
+
+
+def test_a_card_is_checked_where_it_is_built():
+    with pytest.raises(SettingsError, match="num_classes is at least 1; got 0"):
+        Card("small", 0, (64, 96))

@@ -1,0 +1,189 @@
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import stmg
+from stmg.checkpoints import export as export_module
+from stmg.checkpoints.card import Card
+from stmg.checkpoints.difference import Difference, compare_export
+from stmg.checkpoints.export import export_network
+from stmg.checkpoints.quantize import quantize
+from stmg.errors import MissingPackageError, ModelError, SettingsError
+from stmg.gating.accelerate import accelerate
+from stmg.networks import build
+from stmg.runtimes.manifest import MANIFEST, read_manifest
+from stmg.runtimes.torch import TorchRuntime
+from stmg.streaming.schedulers import FixedPeriod
+from zoo import MobileNet, Plain, ResNetWithDecoder, TwoStreams, colors, one_by_one, panning
+
+SIZE = (64, 96)
+EXAMPLE = torch.zeros(1, 3, *SIZE)
+
+
+def compare(network, runtime, frames):
+    """The difference of an export and a network, in single precision as graphs are."""
+    return compare_export(export_module._single_precision(network, Card("any", 5, SIZE)), runtime, frames)
+
+
+@pytest.mark.slow
+def test_it_is_the_network_whole_and_with_blocks_skipped(network, folder):
+    segmenter = stmg.load(folder, threads=1)
+    difference = compare(network, segmenter.runtime, panning(2, SIZE))
+    assert difference.is_rounding
+    assert max(difference.logits, difference.features, difference.masks) < 1e-4
+    assert difference.labels < 0.001
+    assert segmenter.class_names == tuple("abcde")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("make", "to"),
+    [
+        (ResNetWithDecoder, "onnx"),
+        (MobileNet, "openvino"),
+        (TwoStreams, "onnx"),
+        (TwoStreams, "openvino"),
+        (lambda: Plain().double(), "onnx"),
+    ],
+)
+def test_networks_of_users_export_whole_and_with_blocks_skipped(make, to, tmp_path):
+    torch.manual_seed(0)
+    network = make().eval()
+    difference = stmg.export(network, tmp_path, to, size=SIZE, check=panning(2, SIZE))
+    assert max(difference.logits, difference.features) < 1e-4
+    assert difference.labels < 0.001
+    example = EXAMPLE.to(next(network.parameters()).dtype)
+    assert stmg.load(tmp_path, threads=1).runtime.num_blocks == len(accelerate(network, example).blocks)
+
+
+@pytest.mark.slow
+def test_a_segmenter_is_exported_with_its_settings_and_normalization(tmp_path):
+    torch.manual_seed(0)
+    runtime = TorchRuntime(accelerate(build("small", 5), EXAMPLE), device="cpu", mean=(0.1,) * 3, std=(0.7,) * 3)
+    ours = stmg.VideoSegmenter(runtime, scheduler=FixedPeriod(2), partial_scale=0.5, class_names=tuple("abcde"))
+    stmg.export(ours, tmp_path)
+    theirs = stmg.load(tmp_path, threads=1)
+    assert theirs.settings.scheduler == FixedPeriod(2)
+    assert theirs.class_names == tuple("abcde")
+    assert theirs.runtime.input_size == SIZE
+    frames = panning(4, SIZE)
+    with theirs.runtime.exact_patterns():
+        for one, two in zip(ours.stream(frames), theirs.stream(frames), strict=True):
+            assert one.level == two.level
+            assert np.mean(one.labels == two.labels) > 0.99
+
+
+@pytest.mark.slow
+def test_a_name_is_exported_at_the_size_given(tmp_path):
+    difference = stmg.export("small-streets", tmp_path, "openvino", size=SIZE)
+    assert isinstance(difference, Difference)
+    manifest = read_manifest(tmp_path)
+    assert (manifest.kind, manifest.size, manifest.bits, manifest.card["network"]) == ("openvino", SIZE, 32, "small")
+    assert manifest.graphs["full"].outputs[0] == "logits"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["onnx", "openvino"])
+def test_int8_stays_near_and_still_skips(network, to, tmp_path):
+    if to == "openvino":
+        pytest.importorskip("nncf")
+    frames = panning(4, SIZE)
+    difference = stmg.export(network, tmp_path, to, int8=frames)
+    assert 1e-4 < difference.logits < 0.5
+    assert read_manifest(tmp_path).bits == 8
+    runtime = stmg.load(tmp_path, threads=1).runtime
+    closed, opened = (False,) * runtime.num_blocks, (True,) * runtime.num_blocks
+    assert not np.allclose(*one_by_one(runtime, frames[0], [closed, opened]))
+
+
+def test_int8_needs_frames(tmp_path):
+    with pytest.raises(SettingsError, match="INT8 needs frames to calibrate on"):
+        quantize(tmp_path / "full.onnx", "onnx", [])
+
+
+@pytest.mark.slow
+def test_an_export_that_differs_by_more_than_rounding_is_no_export(tmp_path, monkeypatch):
+    far = Difference(logits=0.2, features=0.0, labels=0.0, masks=0.0)
+    monkeypatch.setattr(export_module, "compare_export", lambda *_: far)
+    with pytest.raises(ModelError, match=r"more than rounding explains \(logits 2.0e-01"):
+        stmg.export(accelerate(build("small", 5), EXAMPLE), tmp_path)
+    assert not (tmp_path / MANIFEST).exists()
+
+
+@pytest.mark.parametrize(
+    ("difference", "expected"),
+    [
+        (Difference(1e-5, 1e-5, 0.001, 1e-5), True),
+        (Difference(0.01, 0, 0, 0), False),
+        (Difference(0, 0.01, 0, 0), False),
+        (Difference(0, 0, 0.02, 0), False),
+        (Difference(0, 0, 0, 1), False),
+    ],
+)
+def test_rounding_is_told_from_more(difference, expected):
+    assert difference.is_rounding == expected
+
+
+@pytest.mark.slow
+def test_a_comparison_sees_other_weights(network, folder):
+    other = accelerate(build("small", 5), EXAMPLE, mask_generator=True)
+    runtime = stmg.load(folder, threads=1).runtime
+    assert not compare(other, runtime, panning(2, SIZE)).is_rounding
+    with pytest.raises(SettingsError, match="no frames to compare"):
+        compare(other, runtime, [])
+
+
+@pytest.mark.slow
+def test_an_export_that_fails_does_not_leave_half_of_another(folder, tmp_path, monkeypatch):
+    copied = Path(shutil.copytree(folder, tmp_path / "copied"))
+    monkeypatch.setattr(torch.onnx, "export", lambda *_, **__: 1 / 0)
+    with pytest.raises(ModelError, match="full cannot be exported: division by zero"):
+        export_network(accelerate(build("small", 5), EXAMPLE), Card("small", 5, SIZE), SIZE, "onnx", copied)
+    with pytest.raises(ModelError, match="is no checkpoint"):
+        stmg.load(copied)
+
+
+@pytest.mark.slow
+def test_what_cannot_be_exported_names_what_stands_in_the_way(tmp_path):
+    class Odd(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = torch.nn.Conv2d(3, 4, 1)
+
+        def forward(self, image):
+            logits = self.head(image)
+            return torch.from_numpy(np.sort(logits.detach().numpy())) if logits.mean() > 9 else logits
+
+    with pytest.raises(ModelError, match="full cannot be exported: "):
+        stmg.export(Odd(), tmp_path, size=SIZE)
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        ("small", {"to": "coreml"}, "exported to onnx or openvino, not to 'coreml'"),
+        ("small-streets", {"card": Card("small", 11, SIZE)}, "card cannot be used with small-streets"),
+        (stmg.ModelSpec(name="small", precision="bf16"), {}, "precision cannot be used to export small"),
+        (stmg.ModelSpec(name="small", runtime="openvino"), {}, "runtime cannot be used to export small"),
+        (stmg.ModelSpec(name="small", compile=True), {}, "compile cannot be used to export small"),
+        (stmg.ModelSpec(name="small", patterns=3), {}, "patterns cannot be used to export small"),
+        (stmg.ModelSpec(name="small", device="cuda"), {}, "device cannot be used to export small"),
+        (stmg.ModelSpec(name="small", streaming={"fusion": 0.0}), {}, "streaming cannot be used to export small"),
+        (colors, {}, "can be exported, not a function"),
+        (stmg.VideoSegmenter(colors), {}, "only PyTorch networks are saved and exported"),
+    ],
+)
+def test_what_cannot_be_honored_is_refused_by_name(tmp_path, model, options, message):
+    with pytest.raises((SettingsError, ModelError), match=message):
+        stmg.export(model, tmp_path, size=SIZE, **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_tool_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setattr(export_module, "find_spec", lambda name: None if name == "onnxscript" else sys)
+    with pytest.raises(MissingPackageError, match=r'exporting needs onnxscript: pip install "stmg\[export\]"'):
+        stmg.export("small", tmp_path, size=SIZE)

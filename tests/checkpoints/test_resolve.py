@@ -1,0 +1,287 @@
+import builtins
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import stmg
+from stmg.checkpoints.resolve import ModelSpec, load, resolve, working_size
+from stmg.checkpoints.torch_models import resolve_network
+from stmg.errors import MissingPackageError, ModelError, SettingsError
+from stmg.gating.accelerate import accelerate
+from stmg.networks import build
+from stmg.runtimes.callable import CallableRuntime
+from stmg.runtimes.exported import ExportedRuntime
+from stmg.runtimes.graph import GraphRuntime
+from stmg.runtimes.manifest import GraphFile, Manifest, write_manifest
+from stmg.runtimes.normalization import Normalization
+from stmg.runtimes.torch import TorchRuntime
+from stmg.streaming.cost import NetworkCost
+from stmg.streaming.schedulers import FixedPeriod
+from zoo import panning
+
+SIZE = (64, 96)
+NORMALIZATION = Normalization((0.5,) * 3, (0.2,) * 3)
+USER_CODE = """
+import numpy as np
+from torch import nn
+
+def network():
+    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1))
+
+def black_box():
+    return lambda image: image.astype(np.float32).transpose(2, 0, 1)
+"""
+
+
+def pretend_export(folder, kind):
+    """What looks like an export until its graphs are opened."""
+    folder.mkdir()
+    (folder / "full").write_bytes(b"")
+    manifest = Manifest(
+        id="1",
+        kind=kind,
+        bits=32,
+        size=SIZE,
+        graphs={"full": GraphFile("full", ("image",), ("logits",))},
+        pairs=(),
+        costs=NetworkCost(1, (), 1, 0, 1, (), 0),
+        card={"network": "small", "num_classes": 5, "size": SIZE},
+    )
+    write_manifest(folder, manifest)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory):
+    """A model of each kind; the exports and the graph only look like some."""
+    folder = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    network = build("small", 5)
+    save_file(network.state_dict(), folder / "weights.safetensors")
+    (folder / "user.py").write_text(USER_CODE)
+    (folder / "graph.onnx").write_bytes(b"")
+    return {
+        "shipped": "small-streets",
+        "checkpoint": str(stmg.save(accelerate(network, torch.zeros(1, 3, *SIZE)), folder / "checkpoint")),
+        "export": pretend_export(folder / "onnx", "onnx"),
+        "openvino export": pretend_export(folder / "openvino", "openvino"),
+        "graph": str(folder / "graph.onnx"),
+        "network": "small",
+        "function": f"{folder / 'user.py'}:network",
+        "black box": f"{folder / 'user.py'}:black_box",
+        "weights": folder / "weights.safetensors",
+    }
+
+
+@pytest.fixture(scope="module")
+def real_names(names, tmp_path_factory, export_to):
+    """A model of each kind that can be run."""
+    graph = tmp_path_factory.mktemp("graph") / "graph.onnx"
+    network, example = build("small", 5).eval(), (torch.zeros(1, 3, *SIZE),)
+    torch.onnx.export(network, example, str(graph), dynamo=True, external_data=False, verbose=False)
+    exports = {"export": str(export_to("onnx")), "openvino export": str(export_to("openvino"))}
+    return {**names, **exports, "graph": str(graph)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "more", "runtime"),
+    [
+        ("shipped", {}, TorchRuntime),
+        ("checkpoint", {"precision": "bf16", "device": "cpu", "runtime": "torch"}, TorchRuntime),
+        ("export", {"patterns": 3}, ExportedRuntime),
+        ("export", {"runtime": "openvino", "size": SIZE, "device": "cpu", "precision": "fp32"}, ExportedRuntime),
+        ("openvino export", {}, ExportedRuntime),
+        ("graph", {"normalization": NORMALIZATION}, GraphRuntime),
+        ("network", {"untrained": True}, TorchRuntime),
+        ("function", {"normalization": NORMALIZATION, "size": (32, 48)}, TorchRuntime),
+        ("black box", {}, CallableRuntime),
+    ],
+)
+def test_every_kind_of_name_becomes_a_segmenter(real_names, kind, more, runtime):
+    spec = ModelSpec(name=real_names[kind], threads=1, streaming={"scheduler": FixedPeriod(2), "fusion": 0.0}, **more)
+    segmenter = resolve(spec)
+    assert type(segmenter.runtime) is runtime
+    assert segmenter.settings.scheduler == FixedPeriod(2)
+    assert segmenter.settings.fusion == 0
+    assert segmenter.step(panning(1, SIZE)[0]).labels.shape == SIZE
+
+
+@pytest.mark.slow
+def test_what_is_given_arrives(real_names, monkeypatch):
+    names = real_names
+    threads = []
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    monkeypatch.setattr("cv2.setNumThreads", threads.append)
+    runtime = resolve(ModelSpec(name=names["checkpoint"], precision="bf16", threads=2)).runtime
+    assert (runtime.precision, threads) == ("bf16", [2, 2])
+    runtime = resolve(ModelSpec(name=names["export"], threads=2, patterns=3)).runtime
+    assert (runtime.engine.threads, runtime._capacity) == (2, 3)
+    runtime = load(names["graph"], threads=2, mean=NORMALIZATION.mean, std=NORMALIZATION.std).runtime
+    assert (runtime.engine.threads, runtime.normalization) == (2, NORMALIZATION)
+    runtime = resolve(ModelSpec(name=names["function"], normalization=NORMALIZATION)).runtime
+    assert runtime.normalization == NORMALIZATION
+    compiled = []
+    monkeypatch.setattr(TorchRuntime, "compile", lambda runtime: compiled.append(runtime))
+    assert resolve(ModelSpec(name=names["checkpoint"], compile=True)).runtime in compiled
+
+
+def test_weights_of_elsewhere_decide_the_classes_of_a_network(names):
+    spec = ModelSpec(name="small", weights=names["weights"])
+    ours = resolve(spec)
+    assert ours.runtime.num_classes == 5
+    theirs = load(names["checkpoint"])
+    frame = panning(1, SIZE)[0]
+    assert np.array_equal(ours.step(frame).labels, theirs.step(frame).labels)
+
+
+def test_weights_without_a_head_are_refused(names, tmp_path):
+    tensors = {name: value for name, value in build("small", 5).state_dict().items() if not name.startswith("head")}
+    save_file(tensors, tmp_path / "headless.safetensors")
+    with pytest.raises(ModelError, match="it was not trained to segment"):
+        resolve(ModelSpec(name="small", weights=tmp_path / "headless.safetensors"))
+
+
+CANNOT = {
+    "weights": Path("w.pth"),
+    "runtime": "torch",
+    "device": "cuda",
+    "precision": "bf16",
+    "normalization": NORMALIZATION,
+    "compile": True,
+    "patterns": 3,
+    "model": torch.nn.Identity(),
+}
+REFUSED = {
+    "shipped": ("weights", "normalization", "patterns"),
+    "checkpoint": ("weights", "normalization", "patterns"),
+    "export": ("weights", "runtime", "device", "precision", "normalization", "compile", "model"),
+    "openvino export": ("weights", "runtime", "device", "precision", "normalization", "compile", "model"),
+    "graph": ("weights", "runtime", "device", "precision", "compile", "patterns", "model"),
+    "network": ("patterns", "model"),
+    "function": ("patterns", "model"),
+    "black box": (*CANNOT,),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument"), [(kind, argument) for kind, arguments in REFUSED.items() for argument in arguments]
+)
+def test_what_cannot_be_honored_is_refused_by_name(names, kind, argument):
+    options = {argument: CANNOT[argument]}
+    model = options.pop("model", None)
+    spec = ModelSpec(name=names[kind], untrained=True, **options)
+    with pytest.raises(SettingsError, match=rf"^{argument}\b.* cannot be used with {names[kind]}"):
+        resolve(spec, model)
+
+
+@pytest.mark.parametrize("kind", ["shipped", "checkpoint", "network", "function", "black box"])
+def test_a_model_that_is_not_exported_is_for_pytorch(names, kind):
+    with pytest.raises(SettingsError, match=r"runtime openvino cannot be used .* not exported; first: stmg export"):
+        resolve(ModelSpec(name=names[kind], runtime="openvino", untrained=True))
+
+
+def test_onnxruntime_does_not_read_what_is_for_openvino(names):
+    with pytest.raises(SettingsError, match="exported for openvino; openvino reads both"):
+        resolve(ModelSpec(name=names["openvino export"], runtime="onnxruntime"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"runtime": "tensorrt"}, "no runtime is called 'tensorrt'; there are torch, onnxruntime, openvino"),
+        ({"threads": 0}, "threads is at least 1; got 0"),
+        ({"streaming": {"schedule": 3}}, "there is no option 'schedule'"),
+        ({"streaming": {"fusion": 2}}, "fusion is at least 0 and below 1"),
+    ],
+)
+def test_a_spec_is_checked_where_it_is_built(options, message):
+    with pytest.raises(SettingsError, match=message):
+        ModelSpec(name="small-streets", **options)
+
+
+def test_other_mistakes_are_refused(names, tmp_path):
+    with pytest.raises(SettingsError, match="small is a network without weights"):
+        load("small")
+    with pytest.raises(SettingsError, match="no precision is called 'fp8'"):
+        load(names["checkpoint"], precision="fp8")
+    with pytest.raises(SettingsError, match=r"model is a torch\.nn\.Module; got a str"):
+        load(names["checkpoint"], model="mine")
+    with pytest.raises(SettingsError, match="patterns is at least 2"):
+        load(names["export"], patterns=1)
+    with pytest.raises(ModelError, match="no checkpoint at nothing"):
+        load("nothing")
+    with pytest.raises(ModelError, match="is no checkpoint"):
+        load(tmp_path)
+
+
+def test_a_checkpoint_of_a_network_of_ones_own_needs_the_network(names, tmp_path):
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1))
+    stmg.save(accelerate(model, torch.zeros(1, 3, *SIZE)), tmp_path)
+    with pytest.raises(SettingsError, match=r"is of a network of your own; pass it: stmg.load\(.*model=...\)"):
+        load(tmp_path)
+    assert load(tmp_path, model=model).runtime.num_classes == 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        ("shipped", (360, 480)),
+        ("checkpoint", SIZE),
+        ("export", SIZE),
+        pytest.param("graph", SIZE, marks=pytest.mark.slow),
+        ("network", (360, 480)),
+        ("function", (360, 480)),
+    ],
+)
+def test_the_size_to_work_at_is_the_models_own_or_the_one_given(request, kind, size):
+    names = request.getfixturevalue("real_names" if kind == "graph" else "names")
+    assert working_size(ModelSpec(name=names[kind])) == size
+    if kind != "export":
+        assert working_size(ModelSpec(name=names[kind], size=(32, 32))) == (32, 32)
+
+
+def test_an_export_has_one_size(names):
+    spec = ModelSpec(name=names["export"], size=(32, 32))
+    for use in (working_size, resolve):
+        with pytest.raises(SettingsError, match=r"size: .* is exported for 64x96"):
+            use(spec)
+
+
+def test_the_network_behind_a_name_is_given_with_its_card(names):
+    network, card = resolve_network(ModelSpec(name="small"), num_classes=7)
+    assert (network.num_classes, card.network, card.num_classes) == (7, "small", 7)
+    network, card = resolve_network(ModelSpec(name=names["checkpoint"], size=(32, 32)), timed=True)
+    assert (network.example_size, card.size) == ((32, 32), SIZE)
+    assert all(block.ms > 0 for block in network.blocks)
+    _, card = resolve_network(ModelSpec(name=names["function"], normalization=NORMALIZATION, size=SIZE))
+    assert (card.normalization, card.size, card.num_classes) == (NORMALIZATION, SIZE, 4)
+    for kind in ("checkpoint", "function"):
+        with pytest.raises(SettingsError, match="num_classes cannot be used"):
+            resolve_network(ModelSpec(name=names[kind]), num_classes=7)
+    with pytest.raises(ModelError, match=r"not a torch\.nn\.Module"):
+        resolve_network(ModelSpec(name=names["black box"]))
+    for kind in ("export", "graph"):
+        with pytest.raises(ModelError, match="is exported already"):
+            resolve_network(ModelSpec(name=names[kind]))
+
+
+def test_an_untrained_network_is_the_same_each_time():
+    one, two = (resolve_network(ModelSpec(name="small", untrained=True))[0] for _ in range(2))
+    assert all(torch.equal(value, two.state_dict()[name]) for name, value in one.state_dict().items())
+
+
+def test_without_pytorch_a_checkpoint_names_the_extra(monkeypatch):
+    original = builtins.__import__
+
+    def import_without_torch(name, *arguments):
+        if name == "stmg.checkpoints.torch_models":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+        return original(name, *arguments)
+
+    monkeypatch.setattr(builtins, "__import__", import_without_torch)
+    with pytest.raises(MissingPackageError, match=r'everything else needs PyTorch: pip install "stmg\[torch\]"'):
+        load("small-streets")

@@ -1,0 +1,194 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import stmg
+from stmg.checkpoints.card import CARD
+from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
+from stmg.checkpoints.store import load_network
+from stmg.errors import ModelError, SettingsError
+from stmg.gating.accelerate import accelerate
+from stmg.networks import build
+from stmg.streaming.masks import Masking
+from stmg.streaming.schedulers import FixedPeriod, Level
+from zoo import MobileNet, colors, panning
+
+IMAGE = torch.rand(1, 3, 64, 96)
+
+
+def card_for(network, name="small", **more):
+    return stmg.Card(name, network.num_classes, (64, 96), **more)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    network = accelerate(build("small", 5), IMAGE)
+    stmg.save(network, tmp_path / "model", card_for(network, class_names=tuple("abcde"), palette=((1, 2, 3),) * 5))
+    return tmp_path / "model", network
+
+
+@pytest.mark.parametrize(("generator", "two"), [(False, False), (True, False), (True, True)])
+def test_what_is_saved_is_loaded_exactly(tmp_path, generator, two):
+    network = accelerate(build("small", 5), IMAGE, mask_generator=generator, two_weight_sets=two)
+    if two:
+        with torch.no_grad():
+            network.second.head.inner[3].bias.add_(1)
+    stmg.save(network, tmp_path, card_for(network))
+    again, card = load_network(tmp_path)
+    assert card.mask_generator == generator
+    state = again.state_dict()
+    assert set(state) == set(network.state_dict())
+    assert all(torch.equal(value, state[name]) for name, value in network.state_dict().items())
+
+
+def test_a_segmenter_is_loaded_with_its_colors_and_settings(saved):
+    folder, _ = saved
+    segmenter = stmg.load(folder, device="cpu", scheduler=FixedPeriod(2), motion="none")
+    assert segmenter.class_names == tuple("abcde")
+    assert segmenter.palette.tolist() == [[1, 2, 3]] * 5
+    assert segmenter.settings.scheduler == FixedPeriod(2)
+    assert segmenter.step(panning(1)[0]).labels.shape == (96, 128)
+
+
+def test_half_precision_takes_half_the_room_and_changes_little(tmp_path, saved):
+    folder, network = saved
+    stmg.save(network, tmp_path / "half", card_for(network), half=True)
+    assert (tmp_path / "half" / WEIGHTS).stat().st_size < 0.6 * (folder / WEIGHTS).stat().st_size
+    frame = panning(1)[0]
+    one, two = (stmg.load(path, device="cpu").step(frame).labels for path in (folder, tmp_path / "half"))
+    assert (one == two).mean() > 0.98
+
+
+def test_a_users_own_network_is_given_back_to_the_loader(tmp_path):
+    model = MobileNet().eval()
+    network = accelerate(model, IMAGE)
+    stmg.save(network, tmp_path, card_for(network, name="my own"))
+    again, _ = load_network(tmp_path, model=MobileNet())
+    with torch.no_grad():
+        assert torch.equal(again(IMAGE)[0], model(IMAGE)[0])
+    with pytest.raises(ValueError, match=r"is of a network of your own; pass it: stmg.load\(.*model=...\)"):
+        load_network(tmp_path)
+
+
+def test_tied_weights_are_saved(tmp_path):
+    model = MobileNet()
+    model.tied = model.classifier
+    stmg.save(accelerate(model, IMAGE), tmp_path, stmg.Card("mine", 5, (64, 96)))
+    again, _ = load_network(tmp_path, model=model)
+    with torch.no_grad():
+        assert torch.equal(again(IMAGE)[0], model.eval()(IMAGE)[0])
+
+
+def test_a_checkpoint_of_another_network_is_refused(saved):
+    folder, _ = saved
+    content = json.loads((folder / CARD).read_text())
+    (folder / CARD).write_text(json.dumps({**content, "num_classes": 7}))
+    with pytest.raises(ValueError, match="another network than small"):
+        stmg.load(folder)
+
+
+def test_damaged_checkpoints_are_refused_in_one_line(saved, tmp_path):
+    folder, _ = saved
+    weights = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(ValueError, match="cannot be read"):
+        stmg.load(folder)
+    (folder / CARD).write_text("{")
+    with pytest.raises(ValueError, match="is damaged"):
+        stmg.load(folder)
+    (folder / CARD).unlink()
+    with pytest.raises(ValueError, match="is no checkpoint"):
+        stmg.load(folder)
+    with pytest.raises(ValueError, match="no checkpoint at"):
+        find_checkpoint(tmp_path / "nowhere")
+
+
+def test_a_save_that_fails_leaves_the_old_checkpoint_whole(saved, monkeypatch):
+    folder, network = saved
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("stmg.checkpoints.store.save_file", fail)
+    with pytest.raises(OSError, match="No space"):
+        stmg.save(network, folder, card_for(network))
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert isinstance(stmg.load(folder).palette, np.ndarray)
+
+
+def test_the_names_of_the_readme_are_each_others_inverse(tmp_path):
+    network = accelerate(build("small", 5), IMAGE)
+    frame = panning(1)[0]
+    expected = stmg.VideoSegmenter(network, device="cpu").step(frame).labels
+    loaded = stmg.load(stmg.save(network, tmp_path / "package"), device="cpu")  # a network of the package by itself
+    assert np.array_equal(loaded.step(frame).labels, expected)
+    mine = MobileNet().eval()
+    stmg.save(accelerate(mine, IMAGE), tmp_path / "mine")
+    expected = stmg.VideoSegmenter(accelerate(mine, IMAGE), device="cpu").step(frame).labels
+    loaded = stmg.load(tmp_path / "mine", model=MobileNet(), device="cpu")
+    assert np.array_equal(loaded.step(frame).labels, expected)
+
+
+@pytest.mark.parametrize("motion", ["none", "dis", "codec"])
+def test_a_segmenter_is_saved_with_its_settings_and_normalization(tmp_path, motion):
+    network = accelerate(build("small", 5), IMAGE, mask_generator=True)
+    runtime = stmg.TorchRuntime(network, device="cpu", mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6))
+    segmenter = stmg.VideoSegmenter(
+        runtime,
+        scheduler=FixedPeriod(3, Level.CARRY),
+        motion=motion,
+        masking=Masking(spatial=0.8),
+        partial_scale=0.5,
+        fusion=0.25,
+        palette=[[9, number, 0] for number in range(5)],
+        class_names=tuple("abcde"),
+    )
+    again = stmg.load(stmg.save(segmenter, tmp_path), device="cpu")
+    for name in ("scheduler", "masking", "partial_scale", "fusion", "class_names"):
+        assert getattr(again.settings, name) == getattr(segmenter.settings, name)
+    assert type(again.settings.motion) is type(segmenter.settings.motion)
+    assert np.array_equal(again.palette, segmenter.palette)
+    assert again.runtime.normalization == runtime.normalization
+    frames = panning(4)
+    for one, two in zip(segmenter.stream(frames), again.stream(frames), strict=True):
+        assert np.array_equal(one.labels, two.labels)
+
+
+def test_a_shipped_model_survives_being_loaded_and_saved(tmp_path):
+    segmenter = stmg.load("small-streets", device="cpu")
+    again = stmg.load(stmg.save(segmenter, tmp_path), device="cpu")
+    frame = panning(1)[0]
+    assert np.array_equal(segmenter.step(frame).labels, again.step(frame).labels)
+    assert again.settings.scheduler == segmenter.settings.scheduler
+    assert again.class_names == segmenter.class_names
+
+
+class EveryThird(FixedPeriod):
+    """A scheduler of a user's own."""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scheduler": EveryThird(3)}, "scheduler .* is your own"),
+        ({"masking": Masking(pruning="random")}, "masking .* is an ablation"),
+    ],
+)
+def test_settings_that_no_card_can_hold_are_refused(tmp_path, options, message):
+    segmenter = stmg.VideoSegmenter(accelerate(build("small", 5), IMAGE), device="cpu", **options)
+    with pytest.raises(SettingsError, match=message):
+        stmg.save(segmenter, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_saved_is_refused(tmp_path, saved):
+    _, network = saved
+    with pytest.raises(SettingsError, match=r"the network first and the folder second: stmg.save\(network, folder\)"):
+        stmg.save(tmp_path, network)
+    with pytest.raises(ModelError, match=r"not a SmallNet; first: stmg.accelerate"):
+        stmg.save(build("small", 5), tmp_path)
+    with pytest.raises(ModelError, match="only PyTorch networks are saved"):
+        stmg.save(stmg.VideoSegmenter(colors), tmp_path)

@@ -1,0 +1,55 @@
+import pytest
+
+from stmg.checkpoints.user_code import call_user_function, is_user_function
+from stmg.errors import ModelError
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("models.py:network", True),
+        ("package.module:make", True),
+        ("small-streets", False),
+        ("owner/model", False),
+        ("models.py", False),
+        ("models.py:3", False),
+        (r"C:\models\small", False),
+    ],
+)
+def test_a_function_is_known_by_its_colon(name, expected):
+    assert is_user_function(name) == expected
+
+
+def test_a_path_that_is_there_is_a_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run:last").mkdir()
+    assert not is_user_function("run:last")
+
+
+def test_a_function_of_a_file_finds_the_files_beside_it(tmp_path):
+    (tmp_path / "beside_it.py").write_text("answer = 42")
+    (tmp_path / "some_models.py").write_text("import beside_it\ndef make():\n    return beside_it.answer")
+    assert call_user_function(f"{tmp_path / 'some_models.py'}:make") == 42
+
+
+def test_a_function_of_a_module_is_called():
+    assert call_user_function("os:getcwd")
+
+
+def test_what_is_not_there_is_named(tmp_path):
+    path = tmp_path / "other_models.py"
+    with pytest.raises(ModelError, match=r"other_models\.py does not exist"):
+        call_user_function(f"{path}:make")
+    path.write_text("size = 3\ndef network(): pass\ndef _hidden(): pass")
+    for name in ("make", "size"):
+        with pytest.raises(ModelError, match=rf"has no function '{name}'; it has: network$"):
+            call_user_function(f"{path}:{name}")
+    with pytest.raises(ModelError, match="No module named 'nowhere'"):
+        call_user_function("nowhere.models:make")
+
+
+def test_an_error_of_the_users_own_code_is_shown_as_it_is(tmp_path):
+    path = tmp_path / "broken_models.py"
+    path.write_text("def make():\n    return 1 / 0")
+    with pytest.raises(ZeroDivisionError):
+        call_user_function(f"{path}:make")

@@ -1,0 +1,58 @@
+import json
+
+import pytest
+
+from commands import is_one_line, run_stmg
+from stmg.evaluation.results import EvaluationResult
+from stmg.evaluation.storage import read_result
+from stmg.streaming.schedulers import Level
+
+
+def test_on_a_video_without_labels_agreement_is_measured(samples, tmp_path):
+    done = run_stmg(
+        "evaluate", samples.model, samples.video, "--limit", 6, "--threads", 1, "--out", tmp_path, columns=80
+    )
+    assert done.returncode == 0, done.stderr
+    result = read_result(tmp_path / "evaluation.json")
+    assert isinstance(result, EvaluationResult)
+    assert (result.stream.miou, result.stream.frames, result.size) == (None, 6, (96, 128))
+    assert result.stream.agreement_pixels > 0
+    assert result.command.startswith(f"stmg evaluate {samples.model}")
+    assert result.machine.cores > 0
+    assert result.machine.threads == 1
+    assert "agreement with base, pixels" in done.stdout
+    *tables, last = done.stdout.splitlines()
+    assert max(map(len, tables)) <= 80
+    assert last.startswith("written to")
+
+
+def test_the_papers_protocol_and_every_option_of_the_stream(tmp_path):
+    options = ("--scheduler", "fixed:period=2,between=carry", "--motion", "none", "--fusion", 0, "--threads", 1)
+    size = ("--size", "48x64", "--limit", 3)
+    done = run_stmg("evaluate", "small-streets", "street:0-0", "--paper", *size, *options, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    result = read_result(tmp_path / "evaluation.json")
+    assert result.settings == "scheduler fixed (period 2, between carry), motion none, fusion 0"
+    assert (result.size, result.stream.frames) == ((48, 64), 12)  # of four streets
+    assert result.paper_protocol.frames == 8
+    assert result.paper_protocol.level is Level.PARTIAL
+    assert result.paper_protocol.miou > 0
+    assert result.stream.levels[0].share == pytest.approx(66.67)
+    assert "The paper's protocol: 8 labeled frames" in done.stdout
+    assert json.loads((tmp_path / "evaluation.json").read_text())["paper_protocol"]["level"] == "partial"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("small-streets", "nowhere"), "nowhere does not exist"),
+        (("nothing", "street:0-0"), "nothing"),
+        (("small-streets", "street:0-0", "--split", "test"), "no split 'test'"),
+        (("small-streets", "street:0-0", "--size", "big"), "HEIGHTxWIDTH"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_said_in_a_line(arguments, message):
+    done = run_stmg("evaluate", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert is_one_line(done.stderr)

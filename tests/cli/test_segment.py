@@ -1,0 +1,232 @@
+import json
+import os
+import signal
+import time
+
+import av
+import numpy as np
+import pytest
+import torch
+
+import stmg
+from commands import is_one_line, run_stmg, spawn_stmg, start_stmg
+from stmg.cli.segment import Summary
+from stmg.networks import build
+
+
+def count_frames(path):
+    with av.open(str(path)) as video:
+        return sum(1 for _ in video.decode(video=0))
+
+
+def count_records(folder):
+    return len((folder / "records.jsonl").read_text().splitlines())
+
+
+def test_everything_named_is_written(samples, tmp_path):
+    saves = [word for name in ("overlay", "records", "timeline", "labels") for word in ("--save", name)]
+    done = run_stmg("segment", samples.video, "-m", samples.model, "-o", tmp_path, *saves, "--threads", 1, columns=80)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
+    assert len(records) == len(list((tmp_path / "labels").iterdir())) == 20
+    assert records[0]["level"] == "key"
+    assert (tmp_path / "timeline.png").stat().st_size > 1000
+    assert count_frames(tmp_path / "overlay.mp4") == 20
+    assert "20 frames" in done.stdout
+
+
+def test_every_other_frame_of_a_folder_at_another_size(samples, tmp_path):
+    arguments = ["--every", 2, "--limit", 5, "--size", "48x64", "--scheduler", "fixed:period=2,between=carry"]
+    out = tmp_path / "short.mp4"
+    done = run_stmg("segment", samples.frames, "-m", samples.model, "-o", out, "--motion", "none", *arguments)
+    assert done.returncode == 0, done.stderr
+    with av.open(str(out)) as video:
+        sizes = [(frame.height, frame.width) for frame in video.decode(video=0)]
+    assert sizes == [(48, 64)] * 5
+
+
+def test_standard_input_is_a_source(samples, tmp_path):
+    with samples.video.open("rb") as stdin:
+        done = spawn_stmg("segment", "-", "-m", samples.model, "-o", tmp_path, "--save", "records", stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    assert count_records(tmp_path) == 20
+
+
+NETWORKS_OF_A_USER = """
+import numpy as np
+from torch import nn
+from stmg.networks import build
+
+def network():
+    return build("small", 3)
+
+def box():
+    return lambda image: image.transpose(2, 0, 1).astype(np.float32)
+
+class OneSize(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.network = build("small", 3)
+
+    def forward(self, image):
+        assert image.shape[2:] == (96, 128)
+        return self.network(image)
+
+def one_size():
+    return OneSize()
+
+def broken():
+    raise ValueError("no weights here")
+"""
+
+
+@pytest.mark.parametrize("function", ["network", "box", "one_size"])
+def test_a_network_or_any_callable_comes_from_a_file(samples, tmp_path, function):
+    code = tmp_path / "mine.py"
+    code.write_text(NETWORKS_OF_A_USER)
+    done = run_stmg("segment", samples.video, "-m", f"{code}:{function}", "-o", tmp_path / "out", "--limit", 4)
+    assert done.returncode == 0, done.stderr
+    assert count_records(tmp_path / "out") == 4
+
+
+def test_a_mistyped_function_is_told_what_there_is(samples, tmp_path):
+    code = tmp_path / "mine.py"
+    code.write_text(NETWORKS_OF_A_USER)
+    done = run_stmg("segment", samples.frames, "-m", f"{code}:netwrk", "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert is_one_line(done.stderr)
+    assert "it has: build, network, box" in done.stderr
+
+
+def test_an_error_in_the_users_own_function_keeps_its_traceback_and_is_no_bug_of_ours(samples, tmp_path):
+    code = tmp_path / "mine.py"
+    code.write_text(NETWORKS_OF_A_USER)
+    done = run_stmg("segment", samples.frames, "-m", f"{code}:broken", "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert 'raise ValueError("no weights here")' in done.stderr
+    assert "bug in stmg" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "model", "more", "message"),
+    [
+        ("missing.mp4", "model", [], "does not exist"),
+        ("video.mp4", "nowhere", [], "no checkpoint at"),
+        ("video.mp4", "ddrnet23-slim", [], "without weights"),
+        ("video.mp4", "model", ["--scheduler", "often"], "no scheduler is called"),
+        ("video.mp4", "model", ["--scheduler", "fixed:period=often"], "period takes a number"),
+        ("video.mp4", "model", ["--scheduler", "fixed:between=often"], "often"),
+        ("video.mp4", "model", ["--scheduler", "fixed:every=3"], "has no setting 'every'"),
+        ("video.mp4", "model", ["--motion", "raft"], "no motion estimator is called"),
+        ("video.mp4", "model", ["--fusion", "2"], "fusion"),
+        ("video.mp4", "model", ["--size", "big"], "HEIGHTxWIDTH"),
+        ("video.mp4", "model", ["--normalize", "most"], "normalization"),
+        ("video.mp4", "model", ["--save", "gif"], "--save is overlay, records, timeline, labels; got 'gif'"),
+        ("video.mp4", "model", ["--device", "quantum"], "no device"),
+        ("video.mp4", "model", ["--precision", "fp8"], "fp8"),
+        ("video.mp4", "model", ["--runtime", "tflow"], "no runtime is called"),
+        ("video.mp4", "model", ["--weights", "w.pth"], "weights cannot be used"),
+        ("video.mp4", "model", ["--runtime", "openvino"], "stmg export"),
+        ("[/x].mp4", "model", [], "[/x].mp4 holds no images"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_two(samples, tmp_path, source, model, more, message):
+    model = samples.model if model == "model" else model
+    done = run_stmg("segment", samples.video.parent / source, "-m", model, "-o", tmp_path / "out", *more)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert is_one_line(done.stderr)
+
+
+def test_threads_below_one_are_refused_by_the_parser(samples):
+    done = run_stmg("segment", samples.video, "-m", samples.model, "--threads", 0)
+    assert done.returncode == 2
+    assert "--threads" in done.stderr
+
+
+def test_the_source_is_never_written_over(samples, tmp_path):
+    source = tmp_path / "overlay.mp4"
+    source.write_bytes(samples.video.read_bytes())
+    for out in (source, tmp_path):
+        done = run_stmg("segment", source, "-m", samples.model, "-o", out)
+        assert done.returncode == 2
+        assert "is the source itself" in done.stderr
+    assert source.read_bytes() == samples.video.read_bytes()
+
+
+def test_a_folder_may_have_a_dot_in_its_name(samples, tmp_path):
+    done = run_stmg("segment", samples.frames, "-m", samples.model, "-o", tmp_path / "run.v2", "--limit", 2)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run.v2" / "records.jsonl").exists()
+
+
+def test_outputs_do_not_go_into_a_file(samples, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    done = run_stmg("segment", samples.frames, "-m", samples.model, "-o", tmp_path / "notes.txt")
+    assert done.returncode == 2
+    assert "is a file" in done.stderr
+    done = run_stmg("segment", samples.frames, "-m", samples.model, "-o", tmp_path / "o.mp4", "--save", "records")
+    assert done.returncode == 2
+    assert "--save needs a folder" in done.stderr
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_foreign_weights_are_loaded_into_a_bare_network(samples, tmp_path):
+    torch.save({f"module.{k}": v for k, v in build("ddrnet23-narrow", 7).state_dict().items()}, tmp_path / "w.pth")
+    arguments = ["segment", samples.frames, "--limit", 2, "--save", "records", "-o", tmp_path, "--weights"]
+    done = run_stmg(*arguments, tmp_path / "w.pth", "-m", "ddrnet23-narrow")
+    assert done.returncode == 0, done.stderr
+    done = run_stmg(*arguments, tmp_path / "w.pth", "-m", "ddrnet23-slim")
+    assert done.returncode == 2
+    assert "another network: conv1.0.weight is 16x3x3x3" in done.stderr
+
+
+def test_weights_that_do_not_fit_their_card_are_one_line(samples, tmp_path):
+    (tmp_path / "model").mkdir()
+    for path in samples.model.iterdir():
+        (tmp_path / "model" / path.name).write_bytes(path.read_bytes())
+    card = tmp_path / "model" / "stmg.json"
+    card.write_text(card.read_text().replace('"num_classes": 5', '"num_classes": 9'))
+    done = run_stmg("segment", samples.video, "-m", tmp_path / "model", "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert "another network than small" in done.stderr
+    assert is_one_line(done.stderr)
+
+
+def test_an_interruption_keeps_what_is_done(samples, tmp_path):
+    slow = tmp_path / "slow.py"
+    slow.write_text(
+        "import time\ndef box():\n    def segment(image):\n        time.sleep(0.1)\n"
+        "        return image.argmax(2)\n    return segment\n"
+    )
+    out = tmp_path / "out"
+    process = start_stmg("segment", samples.video, "-m", f"{slow}:box", "-o", out, "--scheduler", "always-key")
+    for _ in range(600):
+        if (out / "records.jsonl").exists() and count_records(out) >= 3:
+            break
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in printed
+    assert 3 <= count_records(out) < 20
+    assert count_frames(out / "overlay.mp4") == count_records(out)
+
+
+def test_the_summary_counts_frames_by_level():
+    summary = Summary()
+    texture = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
+    segmenter = stmg.VideoSegmenter(
+        lambda image: image.transpose(2, 0, 1).astype(np.float32),
+        scheduler=stmg.FixedPeriod(2, stmg.Level.CARRY),
+        motion="none",
+    )
+    for result in segmenter.stream([texture] * 3):
+        summary.add(result)
+    assert summary.frames == {"key": 2, "carry": 1}
+    assert summary.num_frames == 3
+    assert summary.shares() == "carry 33% key 67%"
+    assert summary.motion == {"none": 3}
+    assert set(summary.milliseconds) == {"key", "carry"}
+    assert summary.line().startswith("3 frames, ")
+    assert summary.line().endswith("from source to outputs; flow: none 3")

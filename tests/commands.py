@@ -1,0 +1,59 @@
+"""The command line as a user runs it."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from subprocess import CompletedProcess
+from typing import Any
+from unittest import mock
+
+from stmg.cli import main
+
+PLAIN = {"NO_COLOR": "1", "_TYPER_FORCE_DISABLE_TERMINAL": "1"}  # no colors, on machines that force them too
+
+
+def run_stmg(*arguments: object, columns: int = 120) -> CompletedProcess[str]:
+    """`stmg` with these arguments, to its end, in this process: PyTorch is imported once for all tests."""
+    command = ["stmg", *map(str, arguments)]
+    out, error = io.StringIO(), io.StringIO()
+    environment = {**PLAIN, "COLUMNS": str(columns)}
+    with (
+        mock.patch.object(sys, "argv", command),
+        mock.patch.dict(os.environ, environment),
+        redirect_stdout(out),
+        redirect_stderr(error),
+    ):
+        try:
+            main()
+            code = 0
+        except SystemExit as left:
+            code = left.code if isinstance(left.code, int) else 0
+    return CompletedProcess(command, code, out.getvalue(), error.getvalue())
+
+
+def spawn_stmg(*arguments: object, columns: int = 120, **options: Any) -> CompletedProcess[str]:
+    """`stmg` with these arguments, to its end, in a process of its own."""
+    command = [sys.executable, "-m", "stmg", *map(str, arguments)]
+    environment = {**os.environ, **PLAIN, "COLUMNS": str(columns)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment, **options)
+
+
+def start_stmg(*arguments: object) -> subprocess.Popen[str]:
+    """`stmg` with these arguments, while it runs; it hears Ctrl-C, which a shell's background jobs do not."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "stmg", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+def is_one_line(error: str) -> bool:
+    """Whether standard error holds a message a user can read: one line, no traceback."""
+    return len(error.strip().splitlines()) == 1 and "Traceback" not in error

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+
+import stmg
+from stmg.checkpoints.card import Card
+from stmg.data.camvid import CLASS_NAMES
+from stmg.evaluation import benchmark as module
+from stmg.evaluation.benchmark import benchmark
+from stmg.gating.accelerate import accelerate
+from stmg.networks import build
+from zoo import masked_runtime, streets
+
+SIZE = (48, 64)
+
+
+@pytest.fixture(scope="session")
+def dataset():
+    """Two streets of six frames, every one labeled."""
+    return streets(6, SIZE)
+
+
+@pytest.fixture(scope="session")
+def runtime():
+    """A small network with a mask generator, untrained."""
+    return masked_runtime(SIZE)
+
+
+@pytest.fixture(scope="session")
+def frames(dataset):
+    video = dataset.videos("val")[0]
+    return [video.image(index, SIZE) for index in range(len(video))]
+
+
+@pytest.fixture(scope="session")
+def benchmark_result(tmp_path_factory):
+    """The headline table in small: baselines, a smaller network, and exports for other runtimes."""
+    folder = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    network = accelerate(build("small", 11), torch.zeros(1, 3, *SIZE), mask_generator=True)
+    stmg.save(network, folder / "model", Card("small", 11, SIZE, class_names=CLASS_NAMES))
+    stmg.save(network, folder / "other", Card("small", 11, SIZE, class_names=CLASS_NAMES))
+    stmg.export(folder / "model", folder / "onnx", "onnx")
+    shutil.copytree(folder / "onnx", folder / "again")
+    progress = []
+    patch = pytest.MonkeyPatch()
+    # A process for each row would take most of the time of these tests; test_memory measures a real one.
+    patch.setattr(module, "peak_memory", lambda make_stepper, frames: 10**8)
+    patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    try:
+        result = benchmark(
+            str(folder / "model"),
+            "street:0-0",
+            frames=6,
+            repeats=2,
+            baselines=True,
+            smaller=[str(folder / "other"), "ddrnet23-narrow"],
+            beside=[folder / "onnx", folder / "again"],
+            on_frame=progress.append,
+        )
+    finally:
+        patch.undo()
+    assert progress[-1].done == progress[-1].total == len(progress)
+    return result

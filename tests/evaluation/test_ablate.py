@@ -1,0 +1,106 @@
+"""What each part is worth."""
+
+import numpy as np
+import pytest
+
+from fakes import WatchedRuntime
+from stmg import VideoSegmenter
+from stmg.errors import DataError
+from stmg.evaluation.ablate import MASKS, REUSE, TRAINING, ablate, list_settings
+from stmg.evaluation.streams import stream_figures
+from stmg.streaming.schedulers import AlwaysKey
+from zoo import colors
+
+SIZE = (48, 64)
+
+
+@pytest.fixture(scope="module")
+def result(dataset, runtime):
+    segmenter = VideoSegmenter(runtime)
+    done = []
+    found = ablate(
+        segmenter, dataset, others={"another": segmenter}, size=SIZE, seeds=2, on_row=lambda *row: done.append(row)
+    )
+    total = len(list_settings(segmenter)) + 4
+    assert [number for _, number, _ in done] == list(range(1, total + 1))
+    assert {each for _, _, each in done} == {total}
+    return found
+
+
+def test_the_papers_tables_are_filled(result):
+    assert len(result.tables) == 5
+    rows = {row.name: row for table in result.tables for row in table.rows}
+    assert rows["random block pruning"].seeds == 2
+    assert rows["random block pruning"].miou_std is not None
+    assert rows["spatial-temporal masking"].miou_std is None
+    assert rows["base network"].miou == result.base.miou
+    masks = next(table for table in result.tables if table.title == MASKS)
+    costs = {row.name: row.cost for row in masks.rows}
+    assert costs["uniform blending (m_sp = 0.5)"] == costs["spatial-temporal masking"]  # at equal cost
+
+
+def test_the_base_is_the_network_on_every_frame(result, dataset, runtime):
+    base = stream_figures(VideoSegmenter(runtime, scheduler=AlwaysKey()), dataset, "val", SIZE)
+    assert result.base.miou == pytest.approx(base.mean_iou, abs=1e-3)
+    assert result.base.cost.macs == base.cost.macs
+    assert (result.base.key_share, result.base.kept_blocks, result.frames) == (100, None, 12)
+
+
+def test_speeds_are_of_the_table_that_has_them(result):
+    for table in result.tables:
+        assert all((row.fps is not None) == (table.title == REUSE) for row in table.rows)
+    reuse = next(table for table in result.tables if table.title == REUSE)
+    assert reuse.rows[0].gain == 1
+
+
+def test_another_checkpoint_is_measured_as_this_one(result):
+    rows = {row.name: row for table in result.tables if table.title == TRAINING for row in table.rows}
+    assert len(rows) == 4
+    assert rows["another, its own settings"].miou == rows["this one, its own settings"].miou
+
+
+def test_every_row_of_an_export_has_its_exact_patterns(dataset, runtime):
+    watched, other = WatchedRuntime(runtime), WatchedRuntime(runtime)
+    names = dataset.class_names
+    ablate(
+        VideoSegmenter(watched, class_names=names),
+        dataset,
+        others={"another": VideoSegmenter(other, class_names=names)},
+        size=SIZE,
+        seeds=1,
+        limit=3,
+    )
+    for each in (watched, other):
+        assert each.partial_frames
+        assert all(each.exact)
+
+
+def test_without_a_mask_generator_only_what_needs_none_is_tried():
+    segmenter = VideoSegmenter(colors)
+    assert len(list_settings(segmenter)) == 7
+    assert len(list_settings(segmenter, has_vectors=True)) == 8
+
+
+def test_an_export_is_not_tried_at_a_scale_it_does_not_have(runtime):
+    names = [setting.name for setting in list_settings(VideoSegmenter(runtime, partial_scale=0.5))]
+    assert "pruned and reused, partial frames at full scale" in names
+    fixed = WatchedRuntime(runtime)
+    fixed.input_size = SIZE
+    names = [setting.name for setting in list_settings(VideoSegmenter(fixed, partial_scale=0.5))]
+    assert "pruned and reused, partial frames at full scale" not in names
+
+
+def test_other_classes_are_refused(dataset, runtime):
+    with pytest.raises(DataError, match="3 classes"):
+        ablate(VideoSegmenter(runtime), dataset, others={"colors": VideoSegmenter(colors)}, size=SIZE)
+
+
+def test_an_interruption_leaves_the_rows_that_are_done(dataset, runtime):
+    def stop(name, done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    result = ablate(VideoSegmenter(runtime), dataset, size=SIZE, seeds=1, limit=2, on_row=stop)
+    assert result.interrupted
+    assert [len(table.rows) for table in result.tables] == [2]
+    assert np.isfinite(result.base.miou)

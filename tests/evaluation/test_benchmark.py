@@ -1,0 +1,131 @@
+"""The headline table: a model, its base network, baselines, other networks and other runtimes over the same frames."""
+
+import cv2
+import pytest
+
+from stmg.checkpoints.resolve import ModelSpec
+from stmg.errors import SettingsError
+from stmg.evaluation import benchmark as module
+from stmg.evaluation.baselines import COPY_STRIDES, WARP_STRIDES
+from stmg.evaluation.benchmark import benchmark
+from stmg.evaluation.clip import read_clip
+from stmg.evaluation.method import BASE, STMG, Method
+from stmg.streaming.schedulers import Level
+
+SIZE = (48, 64)
+
+
+@pytest.fixture(scope="module")
+def run(benchmark_result):
+    (only,) = benchmark_result.sizes
+    return only
+
+
+def test_every_method_has_a_row(run):
+    methods = {row.method for row in run.rows}
+    assert {BASE, STMG, Method(kind="paper"), Method(kind="half-resolution")} < methods
+    assert {Method(kind="copied-labels", stride=stride) for stride in COPY_STRIDES} < methods
+    assert {Method(kind="warped-logits", stride=stride) for stride in WARP_STRIDES} < methods
+    assert {method.budget for method in methods if method.kind == "stmg" and method.runtime is None} == {
+        None,
+        0.15,
+        0.6,
+        1.2,
+    }
+    assert {method.model for method in methods if method.kind == "other-model"} > {"ddrnet23-narrow"}
+    exports = [method for method in methods if method.runtime is not None]
+    assert {(method.kind, method.runtime, method.bits) for method in exports} == {
+        (kind, "onnxruntime", 32) for kind in ("base", "stmg", "paper")
+    }
+    assert {method.export for method in exports} == {None, "again"}  # two exports alike are told apart
+
+
+def test_the_model_itself_comes_first_and_gains_nothing(run):
+    assert run.rows[0].method == BASE
+    assert run.rows[0].timing.gain == 1
+    assert run.row(STMG).timing.gain != 1
+
+
+def test_a_gain_is_relative_to_the_base_on_the_same_runtime(run):
+    for row in run.rows:
+        reference = run.row(row.method.reference)
+        assert reference.method.runtime == row.method.runtime
+        slower, faster = reference.timing.fps_range
+        low, high = row.timing.fps_range
+        assert low / faster - 1e-3 <= row.timing.gain <= high / slower + 1e-3
+    for base in (row for row in run.rows if row.method.kind == "base"):
+        assert base.timing.gain == 1
+
+
+def test_accuracy_is_measured_where_it_means_something(run):
+    unscored = [row.method.name for row in run.rows if row.miou is None]
+    assert unscored == ["ddrnet23-narrow on every frame"]  # which has no weights
+    base = run.row(BASE)
+    assert run.row(Method(kind="base", runtime="onnxruntime", bits=32)).miou == pytest.approx(base.miou, abs=0.5)
+    (same,) = (row for row in run.rows if row.method.kind == "other-model" and row.miou is not None)
+    assert same.miou == base.miou  # the other model has the same weights
+
+
+def test_strides_cost_what_they_should(run):
+    whole = run.row(BASE).timing.cost
+    every_third = run.row(Method(kind="copied-labels", stride=3)).timing
+    assert every_third.cost.macs == pytest.approx(whole.macs / 3, abs=1)
+    assert every_third.expected_gain == pytest.approx(3, rel=1e-3)
+    assert [(each.level, each.share) for each in every_third.levels] == [
+        (Level.KEY, pytest.approx(33.33)),
+        (Level.CARRY, pytest.approx(66.67)),
+    ]
+    half = run.row(Method(kind="half-resolution")).timing.cost
+    assert half.macs < 0.35 * whole.macs
+
+
+def test_memory_and_latencies_are_of_the_rows_that_have_them(run):
+    measured = {row.method.kind for row in run.rows if row.peak_memory is not None}
+    assert measured == {"base", "stmg", "paper"}
+    assert [row.method for row in run.rows if row.latencies] == [BASE, STMG]
+    assert all(len(row.latencies) == len(row.levels) == 6 for row in run.rows if row.latencies)
+
+
+def test_where_it_comes_from_is_stated(benchmark_result, run):
+    assert (benchmark_result.source, benchmark_result.repeats, benchmark_result.command) == ("street:0-0", 2, "")
+    assert (run.size, run.frames, run.read_ms) == (SIZE, 6, None)
+    assert "PyTorch" in run.runtime
+
+
+def test_a_folder_that_is_no_export_is_refused(tmp_path):
+    with pytest.raises(SettingsError, match="is no export; first: stmg export small-streets"):
+        benchmark(ModelSpec(name="small-streets", size=SIZE), "street:0-0", frames=2, repeats=1, beside=[tmp_path])
+
+
+def test_an_interruption_leaves_the_sizes_that_are_done(monkeypatch):
+    monkeypatch.setattr(module, "peak_memory", lambda make_stepper, frames: 1)
+    spec = ModelSpec(name="small", device="cpu")
+
+    def stop(progress):
+        if progress.size == (32, 32):
+            raise KeyboardInterrupt
+
+    result = benchmark(spec, "street:0-0", sizes=[SIZE, (32, 32)], frames=2, repeats=1, on_frame=stop)
+    assert result.interrupted
+    assert [run.size for run in result.sizes] == [SIZE]
+    with pytest.raises(KeyboardInterrupt):
+        benchmark(spec, "street:0-0", sizes=[(32, 32)], frames=2, repeats=1, on_frame=stop)
+
+
+def test_a_clip_goes_on_over_several_videos(monkeypatch, dataset):
+    monkeypatch.setattr("stmg.evaluation.clip.open_dataset", lambda source: dataset)
+    clip = read_clip("street:0-0", SIZE, 8, vectors=False)
+    assert len(clip.frames) == len(clip.truths) == 8
+    assert clip.starts == {0, 6}
+    assert clip.read_ms is None  # rendered, not read
+    assert clip.dataset is dataset
+    assert read_clip("street:0-0", SIZE, 6, vectors=False).starts == {0}
+
+
+def test_frames_of_a_folder_of_images_have_no_truth(tmp_path, frames):
+    for index, image in enumerate(frames):
+        cv2.imwrite(str(tmp_path / f"{index}.png"), image)
+    clip = read_clip(str(tmp_path), (24, 32), 2, vectors=False)
+    assert [frame.size for frame in clip.frames] == [(24, 32)] * 2
+    assert (clip.truths, clip.dataset) == ([None, None], None)
+    assert clip.read_ms > 0

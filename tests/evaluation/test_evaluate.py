@@ -1,0 +1,131 @@
+"""A stream beside its base network."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fakes import WatchedRuntime
+from stmg import VideoSegmenter
+from stmg.data.dataset import Dataset
+from stmg.data.synthetic.dataset import RenderedVideo
+from stmg.errors import DataError
+from stmg.evaluation.evaluate import evaluate
+from stmg.evaluation.streams import stream_figures
+from stmg.streaming.schedulers import FixedPeriod, Level
+from zoo import colors
+
+SIZE = (48, 64)
+PNG = b"\x89PNG"
+
+
+class Unlabeled(RenderedVideo):
+    labeled = ()
+
+    def truth(self, index, size=None):
+        return None
+
+
+def test_the_base_agrees_with_itself_and_a_stream_is_measured_as_a_stream(dataset, runtime):
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(3, Level.CARRY))
+    result = evaluate(segmenter, dataset, size=SIZE, name="mine")
+    base, stream = result.base, result.stream
+    assert (result.model, result.split, result.size, result.command) == ("mine", "val", SIZE, "")
+    assert base.agreement_pixels == 100
+    assert stream.agreement_pixels < 100
+    assert [score.distance for score in stream.by_distance] == [0, 1, 2]
+    shares = {each.level: each.share for each in stream.levels}
+    assert shares == {Level.KEY: pytest.approx(33.33), Level.PARTIAL: 0, Level.CARRY: pytest.approx(66.67)}
+    alone = stream_figures(segmenter, dataset, "val", SIZE)
+    assert stream.miou == pytest.approx(alone.mean_iou, abs=1e-3)
+    assert base.cost.macs == runtime.cost(SIZE, Level.KEY, (), 1.0, masked=False).macs
+    assert base.cost.macs_without_head < base.cost.macs
+    assert stream.cost.macs == pytest.approx(base.cost.macs / 3, abs=1)
+    assert [frame.level for frame in result.frames] == 4 * [Level.KEY, Level.CARRY, Level.CARRY]
+    assert sum(result.motion.values()) == 12
+
+
+def test_the_first_frames_and_the_masks_are_pictured(dataset, runtime):
+    result = evaluate(VideoSegmenter(runtime, scheduler=FixedPeriod(3)), dataset, size=SIZE)
+    assert [picture.file for picture in result.pictures] == ["strip.png", "masks.png"]
+    assert all(picture.png.startswith(PNG) for picture in result.pictures)
+    assert "spatial mask" in result.pictures[1].caption
+
+
+def test_the_callers_stream_is_not_disturbed(dataset, runtime, frames):
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(5, Level.CARRY))
+    segmenter.step(frames[0])
+    evaluate(segmenter, dataset, size=SIZE, limit=2)
+    assert segmenter.step(frames[1]).level is Level.CARRY
+
+
+def test_without_labels_there_is_agreement_and_no_accuracy(runtime):
+    videos = (Unlabeled(3, 4, SIZE, every_label=True),)
+    dataset = Dataset("drive", (), np.zeros((0, 3), np.uint8), {"all": videos})
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(2, Level.CARRY))
+    result = evaluate(segmenter, dataset, size=SIZE, paper_protocol=True)
+    assert (result.stream.miou, result.stream.boundary_iou, result.truth_consistency) == (None, None, None)
+    assert 0 < result.stream.agreement_pixels <= 100
+    assert len(result.stream.classes) == 11  # the network's own
+    assert result.paper_protocol is None
+
+
+def test_the_papers_protocol_scores_every_labeled_frame_after_the_one_before(dataset, runtime):
+    pairs = evaluate(VideoSegmenter(runtime), dataset, size=SIZE, paper_protocol=True).paper_protocol
+    assert (pairs.frames, pairs.level) == (10, Level.PARTIAL)
+    assert pairs.base_miou != pairs.miou
+    assert evaluate(VideoSegmenter(runtime), dataset, size=SIZE).paper_protocol is None
+    three = replace(dataset, class_names=("red", "green", "blue"), palette=dataset.palette[:3])
+    pairs = evaluate(VideoSegmenter(colors), three, size=SIZE, limit=3, paper_protocol=True).paper_protocol
+    assert (pairs.frames, pairs.level) == (4, Level.CARRY)  # a function has no mask generator
+
+
+def test_the_papers_protocol_is_the_stream_of_pairs(dataset, runtime):
+    """On videos of two frames the pairs are the stream itself."""
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(2), fusion=0.0)
+    result = evaluate(segmenter, dataset, size=SIZE, limit=2, paper_protocol=True)
+    later = next(score for score in result.stream.by_distance if score.distance == 1)
+    assert result.paper_protocol.miou == later.miou
+    assert result.paper_protocol.frames == 2
+
+
+def test_other_classes_are_refused(dataset, runtime):
+    with pytest.raises(DataError, match=r"segmenter has 3 classes, streets has 11"):
+        evaluate(VideoSegmenter(colors), dataset, size=SIZE)
+    named = ("Sky", "House", *dataset.class_names[2:])
+    with pytest.raises(DataError, match=r"calls a class 'House' that streets calls 'Building'"):
+        evaluate(VideoSegmenter(runtime, class_names=named), dataset, size=SIZE)
+    with pytest.raises(DataError, match="no split 'test'"):
+        evaluate(VideoSegmenter(runtime), dataset, size=SIZE, split="test")
+
+
+def test_an_interruption_leaves_the_frames_that_are_done(dataset, runtime):
+    def stop_after(number):
+        seen = []
+
+        def on_frame(result):
+            seen.append(result)
+            if len(seen) == number:
+                raise KeyboardInterrupt
+
+        return on_frame
+
+    result = evaluate(VideoSegmenter(runtime), dataset, size=SIZE, paper_protocol=True, on_frame=stop_after(4))
+    assert result.interrupted
+    assert (result.stream.frames, len(result.frames), result.paper_protocol) == (4, 4, None)
+
+
+def test_an_export_computes_exactly_the_chosen_blocks(dataset, runtime):
+    watched = WatchedRuntime(runtime)
+    segmenter = VideoSegmenter(watched, scheduler=FixedPeriod(3), class_names=dataset.class_names)
+    evaluate(segmenter, dataset, size=SIZE, limit=3, paper_protocol=True)
+    assert watched.partial_frames
+    assert all(watched.exact)
+    segmenter.step(dataset.videos("val")[0].image(0, SIZE))
+    assert not watched.exact[-1]  # outside, it is as it was
+
+
+def test_a_model_may_be_named():
+    result = evaluate("small-streets", "street:0-0", size=SIZE, limit=2)
+    assert (result.model, result.size, result.stream.frames) == ("small-streets", SIZE, 8)
+    assert result.base.miou > 0

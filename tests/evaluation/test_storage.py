@@ -1,0 +1,97 @@
+"""Results on disk: what is read is what was written, and what does not fit is refused in a line."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from stmg import VideoSegmenter
+from stmg.errors import DataError
+from stmg.evaluation.ablate import ablate
+from stmg.evaluation.evaluate import evaluate
+from stmg.evaluation.profile import profile
+from stmg.evaluation.results import BenchmarkResult
+from stmg.evaluation.storage import read_result, read_results, to_json, write_result
+from stmg.streaming.schedulers import FixedPeriod
+
+SIZE = (48, 64)
+OLD = {"kind": "evaluation", "command": "stmg evaluate small-streets street:0-0", "ours": {"miou": 80.69}}
+
+
+@pytest.fixture(scope="module")
+def results(dataset, runtime, frames, benchmark_result):
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(3))
+    return {
+        "evaluation": evaluate(segmenter, dataset, size=SIZE, limit=4, paper_protocol=True),
+        "benchmark": benchmark_result,
+        "ablation": ablate(segmenter, dataset, size=SIZE, seeds=2, limit=2),
+        "profile": profile(frames, segmenter),
+    }
+
+
+@pytest.mark.parametrize("kind", ["evaluation", "benchmark", "ablation", "profile"])
+def test_what_is_read_is_what_was_written(kind, results, tmp_path):
+    written = replace(results[kind], command="stmg something")
+    path = write_result(written, tmp_path)
+    assert path == tmp_path / f"{kind}.json"
+    assert read_result(path) == written
+    assert read_results([tmp_path]) == [written]
+    assert "NaN" not in path.read_text()
+
+
+def test_pictures_are_beside_the_result(results, tmp_path):
+    write_result(results["evaluation"], tmp_path)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"evaluation.json", "strip.png", "masks.png"} < names
+    assert {"evaluation-classes.png", "evaluation-distance.png", "evaluation-pruning.png"} < names
+    (tmp_path / "strip.png").unlink()
+    pictures = read_result(tmp_path / "evaluation.json").pictures
+    assert [bool(picture.png) for picture in pictures] == [False, True]
+
+
+def test_a_number_that_is_none_is_never_written(results):
+    spoiled = replace(results["profile"], base_ms=math.nan)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        to_json(spoiled)
+
+
+def test_a_result_of_an_earlier_version_is_refused_with_the_command_to_repeat(tmp_path):
+    path = tmp_path / "evaluation.json"
+    path.write_text(json.dumps(OLD))
+    with pytest.raises(DataError, match="earlier version of stmg; measure again: stmg evaluate small-streets"):
+        read_result(path)
+    path.write_text(json.dumps({**OLD, "format": 99}))
+    with pytest.raises(DataError, match="another version of stmg"):
+        read_results([tmp_path])
+
+
+def test_what_is_no_result_is_refused(tmp_path, results):
+    path = tmp_path / "evaluation.json"
+    with pytest.raises(DataError, match="has no result"):
+        read_results([tmp_path])
+    for text, message in (("{", "damaged"), ("{}", "is no result"), ("[1]", "is no result")):
+        path.write_text(text)
+        with pytest.raises(DataError, match=message):
+            read_results([tmp_path])
+    content = json.loads(to_json(results["evaluation"]))
+    for spoiled, message in (
+        ({"size": [360]}, "size is a list of 2"),
+        ({"surprise": 1}, "surprise"),
+        ({"base": {}}, r"base\.frames is missing"),
+        ({"frames": [{**content["frames"][0], "level": "half"}]}, "level is one of key, partial, carry"),
+        ({"motion": 3}, "motion has names and values"),
+        ({"pictures": [{"file": "../secret.png", "caption": ""}]}, "is not beside it"),
+    ):
+        path.write_text(json.dumps({**content, **spoiled}))
+        with pytest.raises(DataError, match=message):
+            read_result(path)
+
+
+def test_programs_find_methods_by_their_fields(results, tmp_path):
+    content = json.loads(to_json(results["benchmark"]))
+    methods = [row["method"] for row in content["sizes"][0]["rows"]]
+    assert {"kind": "copied-labels", "stride": 3} in [
+        {key: each[key] for key in ("kind", "stride")} for each in methods
+    ]
+    assert isinstance(results["benchmark"], BenchmarkResult)

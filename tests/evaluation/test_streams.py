@@ -1,0 +1,72 @@
+"""Streams over labeled video, and what they gave and cost."""
+
+import numpy as np
+import pytest
+import torch
+
+from stmg import VideoSegmenter
+from stmg.evaluation.baselines import HalfResolution
+from stmg.evaluation.streams import (
+    base_cost,
+    load_into_memory,
+    needs_vectors,
+    read_frames,
+    run_stream,
+    stream_figures,
+)
+from stmg.streaming.schedulers import AlwaysKey, FixedPeriod, Level
+from zoo import streets
+
+SIZE = (48, 64)
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return streets(7, SIZE)
+
+
+def test_the_base_on_every_frame_costs_itself(dataset, runtime):
+    figures = stream_figures(VideoSegmenter(runtime, scheduler=AlwaysKey()), dataset, "val", SIZE)
+    assert (figures.num_frames, figures.share(Level.KEY)) == (14, 100)
+    assert figures.cost == runtime.cost(SIZE, Level.KEY, (), 1.0, masked=False)
+    assert figures.kept_share != figures.kept_share  # there were no partial frames
+    assert figures.fps > 0
+    assert 0 <= figures.mean_iou <= 100
+
+
+def test_every_video_starts_with_a_key_frame(dataset, runtime):
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(5, Level.CARRY))
+    levels = [result.level for result, _ in run_stream(segmenter, dataset.videos("val"), SIZE)]
+    one = [Level.KEY, *[Level.CARRY] * 4, Level.KEY, Level.CARRY]
+    assert levels == one + one
+    figures = stream_figures(segmenter, dataset, "val", SIZE)
+    assert figures.macs_share(base_cost(segmenter, SIZE)) == pytest.approx(100 * 4 / 14)
+
+
+def test_partial_frames_count_their_blocks_and_the_mask_generator(dataset, runtime):
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(7))
+    figures = stream_figures(segmenter, dataset, "val", SIZE)
+    assert figures.share(Level.PARTIAL) == pytest.approx(100 * 12 / 14)
+    assert 0 <= figures.kept_share <= 100
+    costs = runtime.network.costs(torch.zeros(1, 3, *SIZE))
+    least = costs.mask_generator + costs.of_pass((False,) * len(costs.blocks))
+    most = costs.mask_generator + costs.network
+    share = figures.macs_share(base_cost(segmenter, SIZE))
+    assert 100 * least / costs.network <= share <= 100 * most / costs.network
+    assert figures.cost.params < costs.params + costs.mask_params
+
+
+def test_a_video_in_memory_is_the_video(dataset, runtime):
+    kept = load_into_memory(dataset, "val", SIZE, limit=4)
+    (video, _), (original, _) = kept.videos("val"), dataset.videos("val")
+    assert len(video) == 4
+    assert np.array_equal(video.image(2), original.image(2, SIZE))
+    assert np.array_equal(video.truth(3), original.truth(3, SIZE))
+    frames = [frame.image for _, frame in read_frames(original, SIZE, 4)]
+    assert all(np.array_equal(one.image, two) for (_, one), two in zip(read_frames(video, SIZE), frames, strict=True))
+
+
+def test_only_a_stream_that_uses_them_reads_motion_vectors(runtime):
+    assert needs_vectors(VideoSegmenter(runtime, motion="codec"))
+    assert not needs_vectors(VideoSegmenter(runtime, motion="dis"))
+    assert not needs_vectors(HalfResolution(runtime))

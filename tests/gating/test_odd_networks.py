@@ -1,0 +1,127 @@
+import pytest
+import torch
+from torch import nn
+
+from stmg.gating.accelerate import accelerate
+from zoo import Plain
+
+IMAGE = torch.randn(1, 3, 64, 96)
+
+
+class Odd(nn.Module):
+    """A network of two blocks with something unusual about it."""
+
+    def __init__(self, head=None):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, 4, 1)
+        self.blocks = nn.Sequential(*[Residual() for _ in range(3)])
+        self.head = head or nn.Conv2d(8, 5, 1)
+
+    def forward(self, x):
+        return self.head(self.blocks(self.stem(x)))
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.skip = nn.Sequential()
+        self.conv = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8))
+
+    def forward(self, x):
+        return self.skip(x) + self.conv(x)
+
+
+def test_a_head_that_writes_on_its_input_does_not_spoil_the_features():
+    network = accelerate(Odd(nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(8, 5, 1))), IMAGE, head="head")
+    with torch.no_grad():
+        assert float(network.full(IMAGE).features[0].min()) < 0
+
+
+def test_a_network_that_writes_on_a_blocks_output_does_not_write_on_its_input():
+    class Writes(Odd):
+        def forward(self, x):
+            a = self.blocks[0](self.stem(x))
+            b = self.blocks[1](a)
+            b += 1
+            return self.head(a + b)
+
+    network = accelerate(Writes(), IMAGE, blocks=["blocks.1"])
+    with torch.no_grad():
+        a = network.network.blocks[0](network.network.stem(IMAGE))
+        expected = network.network.head(a + (a + 1))
+        assert torch.equal(network.partial(IMAGE, (False,)).logits, expected)
+
+
+def test_a_head_that_is_called_twice_is_no_head():
+    class Twice(Odd):
+        def forward(self, x):
+            y = self.blocks(self.stem(x))
+            return self.head(y) + self.head(y.flip(-1))
+
+    assert accelerate(Twice(), IMAGE).head is None
+    with pytest.raises(ValueError, match="called more than once"):
+        accelerate(Twice(), IMAGE, head="head")
+
+
+def test_a_wrapped_network_is_not_its_own_head():
+    network = accelerate(nn.Sequential(Plain()), IMAGE)
+    assert network.head is None
+    assert len(network.notes) == 2
+
+
+def test_a_block_that_writes_on_its_input_is_not_taken_for_residual():
+    class Squeeze(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gate = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(8, 8, 1))
+
+        def forward(self, x):
+            return x.mul_(torch.sigmoid(self.gate(x)))
+
+    network = Odd()
+    network.blocks = nn.Sequential(Squeeze(), Squeeze())
+    assert accelerate(network, IMAGE).blocks == ()
+
+
+def test_blocks_with_layers_in_between_and_an_empty_first_child_are_found():
+    network = Odd()
+    network.blocks = nn.Sequential(Residual(), nn.Dropout(0.1), Residual(), nn.Dropout(0.1), Residual())
+    assert [block.name for block in accelerate(network, IMAGE).blocks] == ["blocks.2", "blocks.4"]
+
+
+def test_a_module_under_two_names_is_gated_under_both():
+    network = Odd()
+    network.alias = network.blocks[1]
+    network.forward = None
+    network.__class__ = type("Aliased", (Odd,), {"forward": lambda self, x: self.head(self.alias(self.stem(x)))})
+    del network.forward
+    gated = accelerate(network, IMAGE, blocks=["blocks.1"])
+    calls = []
+    gated.network.alias.inner.register_forward_hook(lambda *_: calls.append(1))
+    with torch.no_grad():
+        gated.partial(IMAGE, (False,))
+    assert calls == []
+
+
+def test_wrapped_compiled_and_scripted_networks():
+    model = Odd().eval()
+    assert len(accelerate(nn.DataParallel(model), IMAGE).blocks) == 2
+    assert len(accelerate(torch.compile(model), IMAGE).blocks) == 2
+    scripted = accelerate(torch.jit.script(model), IMAGE)
+    assert (scripted.blocks, scripted.head) == ((), None)
+    with torch.no_grad():
+        assert torch.equal(scripted.full(IMAGE).logits, model(IMAGE))
+
+
+def test_a_network_that_does_not_run_on_the_example_says_why():
+    class Needs(Odd):
+        def forward(self, *, pixels):
+            return super().forward(pixels)
+
+    with pytest.raises(ValueError, match="forward takes the image alone"):
+        accelerate(Needs(), IMAGE)
+
+
+def test_blocks_inside_each_other_are_refused():
+    with pytest.raises(ValueError, match=r"'blocks.1' lies inside block 'blocks'"):
+        accelerate(Odd(), IMAGE, blocks=["blocks", "blocks.1"])

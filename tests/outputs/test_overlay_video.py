@@ -1,0 +1,113 @@
+"""Overlay videos play back, also after a killed process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from results import result, write_frames
+from stmg.errors import SettingsError
+from stmg.outputs import overlay_video
+from stmg.outputs.overlay_video import OverlayVideo
+
+
+def decoded(path: Path) -> list[Any]:
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        return [
+            (float(frame.pts * stream.time_base), frame.to_ndarray(format="rgb24"))
+            for packet in container.demux(stream)
+            for frame in packet.decode()
+        ]
+
+
+@pytest.mark.parametrize(("ending", "codec"), [("mp4", "h264"), ("mkv", "h264"), ("webm", "vp9"), ("avi", "mpeg4")])
+def test_an_overlay_video_plays_back(tmp_path: Path, ending: str, codec: str) -> None:
+    path = tmp_path / "made" / f"overlay.{ending}"
+    with OverlayVideo(path, fps=25) as sink:
+        write_frames(sink, 60)
+    frames = decoded(path)
+    assert [time for time, _ in frames] == pytest.approx([index / 25 for index in range(60)], abs=2e-3)
+    for index in (0, 30, 59):
+        difference = frames[index][1].astype(int) - result(index).plot(0.5)
+        assert np.abs(difference).mean() < 12
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        assert (stream.codec_context.name, stream.codec_context.pix_fmt) == (codec, "yuv420p")
+
+
+def test_frames_without_times_follow_at_the_frame_rate(tmp_path: Path) -> None:
+    with OverlayVideo(tmp_path / "overlay.mp4", fps=12.5) as sink:
+        for index in range(10):
+            sink.write(result(index, time=None))
+    assert [time for time, _ in decoded(tmp_path / "overlay.mp4")] == pytest.approx(np.arange(10) / 12.5, abs=1e-3)
+
+
+def test_times_may_be_uneven_and_never_run_backwards(tmp_path: Path) -> None:
+    given = [7.0, 7.1, 9.0, 9.0, 2.0, 2.1, 9.5]
+    with OverlayVideo(tmp_path / "overlay.mp4", fps=10) as sink:
+        for index, time in enumerate(given):
+            sink.write(result(index, time=time))
+    shown = [time for time, _ in decoded(tmp_path / "overlay.mp4")]
+    assert shown == pytest.approx([0, 0.1, 2.0, 2.1, 2.2, 2.3, 2.5], abs=1e-3)
+
+
+def test_odd_sizes_are_padded_by_their_edge_and_later_sizes_brought_to_the_first(tmp_path: Path) -> None:
+    with OverlayVideo(tmp_path / "overlay.mp4", fps=25) as sink:
+        sink.write(
+            result(
+                0,
+                (31, 47),
+                image=np.full((31, 47, 3), 200, np.uint8),
+                labels=np.full((31, 47), 255, np.uint8),
+            )
+        )
+        sink.write(result(1, (60, 90)))
+    (_, first), (_, second) = decoded(tmp_path / "overlay.mp4")
+    assert first.shape == second.shape == (32, 48, 3)
+    assert np.abs(first.astype(int) - 200).max() < 8
+
+
+KILLED = """
+import os, sys
+sys.path.insert(0, sys.argv[2])
+from results import write_frames
+from stmg.outputs.overlay_video import OverlayVideo
+sink = OverlayVideo(sys.argv[1], fps=25)
+write_frames(sink, 110)
+os._exit(9)
+"""
+
+
+@pytest.mark.parametrize("ending", ["mp4", "mkv"])
+def test_a_killed_process_leaves_a_video_that_plays(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"overlay.{ending}"
+    command = [sys.executable, "-c", KILLED, str(path), str(Path(__file__).parents[1])]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 9
+    frames = decoded(path)
+    assert len(frames) >= 50  # all but the last two seconds
+    assert np.abs(frames[49][1].astype(int) - result(49).plot(0.5)).mean() < 12
+
+
+def test_only_known_suffixes_and_sensible_numbers_are_accepted(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"ends in \.mp4, \.mkv, \.webm, \.avi"):
+        OverlayVideo(tmp_path / "overlay.gif", fps=25)
+    with pytest.raises(SettingsError, match="got fps=0"):
+        OverlayVideo(tmp_path / "overlay.mp4", fps=0)
+    with pytest.raises(SettingsError, match="opacity=2"):
+        OverlayVideo(tmp_path / "overlay.mp4", fps=25, opacity=2)
+
+
+def test_without_x264_mpeg4_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlay_video, "_can_encode", lambda name: name == "mpeg4")
+    with OverlayVideo(tmp_path / "overlay.mp4", fps=29.97) as sink:
+        write_frames(sink, 5)
+    assert len(decoded(tmp_path / "overlay.mp4")) == 5
+    with pytest.raises(SettingsError, match="lacks libvpx-vp9 and libvpx"):
+        OverlayVideo(tmp_path / "overlay.webm", fps=25)

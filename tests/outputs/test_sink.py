@@ -1,0 +1,115 @@
+"""Sinks: each gets everything though others fail, and a full disk leaves what was written readable."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from results import PALETTE, result, write_frames
+from stmg.outputs.label_images import LabelImages
+from stmg.outputs.overlay_video import OverlayVideo
+from stmg.outputs.records import Records
+from stmg.outputs.sink import Sink, Sinks
+from stmg.outputs.timeline import Timeline
+from stmg.streaming.state import FrameResult
+from stmg.video.sources import open_video
+
+FULL = Path("/dev/full")
+
+
+def test_a_run_without_frames_leaves_no_broken_files(tmp_path: Path) -> None:
+    with Sinks(OverlayVideo(tmp_path / "overlay.mp4", 25), Timeline(tmp_path / "timeline.png")):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+class Failing(Sink):
+    """Fails at everything, and counts."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.written, self.closed = name, 0, 0
+
+    def write(self, result: FrameResult) -> None:
+        self.written += 1
+        raise OSError(f"{self.name} cannot write")
+
+    def close(self) -> None:
+        self.closed += 1
+        raise OSError(f"{self.name} cannot close")
+
+
+def test_all_sinks_get_everything_and_are_closed_though_some_fail(tmp_path: Path) -> None:
+    first, second = Failing("first"), Failing("second")
+    sink = Sinks(first, Records(tmp_path / "records.jsonl"), second)
+    with pytest.raises(OSError, match="first cannot write"):
+        sink.write(result(0))
+    with pytest.raises(OSError, match="first cannot close"):
+        sink.close()
+    assert (second.written, second.closed) == (1, 1)
+    assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 1
+    with pytest.raises(ValueError, match="closed"):
+        sink.sinks[1].write(result(1))
+
+
+def test_an_error_while_closing_does_not_hide_the_one_before() -> None:
+    with pytest.raises(KeyError, match="the real one"), Failing("sink"):
+        raise KeyError("the real one")
+    with pytest.raises(OSError, match="cannot close"), Failing("sink"):
+        pass
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("kind", ["overlay", "records"])
+def test_a_full_disk_is_one_line_that_names_the_file(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"{kind}.mp4"
+    path.symlink_to(FULL)
+    sink: Sink = OverlayVideo(path, fps=25) if kind == "overlay" else Records(path)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_frames(sink, 100)
+    assert caught.value.errno == errno.ENOSPC
+    assert path.name in str(caught.value)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="closed"):
+        sink.write(result(101))
+    sink.close()
+
+
+@contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """As a disk that is full once a file reaches this size."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_was_written_before_the_disk_filled_up_stays_readable(tmp_path: Path) -> None:
+    video, records, labels = tmp_path / "overlay.mp4", tmp_path / "records.jsonl", tmp_path / "labels"
+    parts = (OverlayVideo(video, fps=10), Records(records), LabelImages(labels, PALETTE))
+    failures = []
+    with largest_file(90_001):
+        for index in range(600):
+            for sink in parts:
+                try:
+                    sink.write(result(index, noise=True))
+                except OSError as error:
+                    failures.append(error)
+                except ValueError:
+                    assert failures
+        for sink in parts:
+            sink.close()
+    assert [Path(error.filename).name for error in failures] == ["overlay.mp4", "records.jsonl"]
+    assert {error.errno for error in failures} == {errno.EFBIG}
+    assert len(list(open_video(video))) >= 19  # the first fragments
+    lines = [json.loads(line) for line in records.read_text().splitlines()]
+    assert [line["index"] for line in lines] == list(range(len(lines)))
+    assert 90_001 - 250 < records.stat().st_size < 90_001
+    assert len(list(labels.iterdir())) == 600

@@ -1,0 +1,83 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from stmg.errors import ModelError
+from stmg.runtimes.engine import Pair
+from stmg.runtimes.manifest import MANIFEST, GraphFile, Manifest, read_manifest, write_manifest
+from stmg.streaming.cost import NetworkCost
+
+FULL = GraphFile("full.onnx", ("image",), ("logits", "features0"))
+EXAMPLE = Manifest(
+    id="1",
+    kind="onnx",
+    bits=32,
+    size=(64, 96),
+    graphs={"full": FULL},
+    pairs=(Pair(0, "skip0", "block0"),),
+    costs=NetworkCost(10, (3, 4), 1, 2, 20, (5, 6), 7),
+    card={"network": "small", "num_classes": 5, "partial_scale": 0.5},
+)
+
+
+@pytest.fixture
+def export(tmp_path):
+    (tmp_path / "full.onnx").write_bytes(b"")
+    write_manifest(tmp_path, EXAMPLE)
+    return tmp_path
+
+
+def test_what_is_written_is_read(export):
+    manifest = read_manifest(export)
+    assert manifest == EXAMPLE
+    assert (manifest.num_classes, manifest.partial_scale) == (5, 0.5)
+    assert replace(manifest, card={"num_classes": 5}).partial_scale == 1.0
+
+
+def change(content, key, value):
+    *groups, last = key.split(".")
+    for group in groups:
+        content = content[group]
+    if value is None:
+        content.pop(last)
+    else:
+        content[last] = value
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("format", 9, "another format than 1"),
+        ("id", None, "id is missing"),
+        ("bits", "8", "bits is no int; got '8'"),
+        ("kind", "coreml", "kind is onnx or openvino; got 'coreml'"),
+        ("size", [64], "size is no height and width"),
+        ("size", ["64", "96"], "size is no list of int"),
+        ("graphs", [], "graphs is no dict"),
+        ("graphs.full", None, "graphs.full is missing"),
+        ("graphs.full.outputs", "logits", "graphs.full.outputs is no list"),
+        ("pairs", [[0, "skip0"]], r"pairs holds \[0, 'skip0'\]"),
+        ("costs.network", None, "costs.network is missing"),
+        ("costs.blocks", [1.5], "costs.blocks is no list of int"),
+        ("card.num_classes", None, "card.num_classes is missing"),
+    ],
+)
+def test_a_wrong_key_is_named_with_its_file(export, key, value, message):
+    content = json.loads((export / MANIFEST).read_text())
+    change(content, key, value)
+    (export / MANIFEST).write_text(json.dumps(content))
+    with pytest.raises(ModelError, match=rf"{MANIFEST} .*{message}"):
+        read_manifest(export)
+
+
+def test_what_is_no_export_or_lacks_a_graph_is_refused(export, tmp_path):
+    with pytest.raises(ModelError, match=r"is no export: No such file or directory: export\.json"):
+        read_manifest(tmp_path / "nowhere")
+    (export / "full.onnx").unlink()
+    with pytest.raises(ModelError, match=r"lacks full\.onnx: export it again"):
+        read_manifest(export)
+    for text in ("{", "[1]"):
+        (export / MANIFEST).write_text(text)
+        with pytest.raises(ModelError, match=r"is damaged|another format"):
+            read_manifest(export)

@@ -1,0 +1,47 @@
+"""Flows: warping brings an older frame onto a newer one, and composed flows warp as one by one."""
+
+import numpy as np
+
+from stmg.streaming.flow import compose, warp
+from zoo import panning
+
+
+def shift(x, y, shape=(6, 8)):
+    return np.broadcast_to(np.array([x, y], np.float32), (*shape, 2)).copy()
+
+
+def test_warping_brings_the_older_frame_onto_the_newer():
+    before, now = panning(2, (96, 128), step=3)
+    flow = shift(3 / 128, 0, (96, 128))
+    assert np.array_equal(warp(before, flow)[:, :-3], now[:, :-3])
+    labels = before[:, :, 0] // 32
+    assert np.array_equal(warp(labels, flow, nearest=True)[:, :-3], (now[:, :, 0] // 32)[:, :-3])
+
+
+def test_what_comes_from_outside_repeats_the_border():
+    values = np.arange(8, dtype=np.float32)[None].repeat(6, 0)
+    assert warp(values, shift(4 / 8, 0))[0].tolist() == [4, 5, 6, 7, 7, 7, 7, 7]
+
+
+def test_flows_compose():
+    """Two steps at once land where two steps one by one do."""
+    one, two = shift(0.25, 0, (8, 8)), shift(0.125, -0.25, (8, 8))
+    values = np.random.default_rng(0).random((8, 8)).astype(np.float32)
+    step_by_step = warp(warp(values, one), two)
+    assert np.allclose(warp(values, compose(one, two)), step_by_step)
+    assert compose(None, two) is two
+    assert compose(one, None) is one
+
+
+def test_more_channels_than_opencv_takes_at_once_are_warped_alike():
+    flow = np.full((6, 8, 2), 0.1, np.float32)
+    maps = np.random.default_rng(0).random((12, 16, 300)).astype(np.float32)
+    warped = warp(maps, flow)
+    assert warped.shape == maps.shape
+    assert np.allclose(warped[:, :, 290], warp(np.ascontiguousarray(maps[:, :, 290]), flow), atol=0.05)
+
+
+def test_no_flow_warps_nothing():
+    values = np.random.default_rng(0).random((6, 8)).astype(np.float32)
+    assert warp(values, None) is values
+    assert compose(None, None) is None

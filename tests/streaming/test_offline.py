@@ -1,0 +1,129 @@
+"""Offline: labels from both sides, in order, whatever the timing."""
+
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from stmg.errors import SettingsError
+from stmg.runtimes.callable import CallableRuntime
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.anchors import Side, blend, compute_anchor, halve
+from stmg.streaming.flow import compose, invert
+from stmg.streaming.motion import DisMotion, make_view
+from stmg.streaming.offline import WINDOWS, Offline
+from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level
+from stmg.streaming.settings import StreamSettings
+from stmg.video.frames import Frame
+from zoo import colors, panning, texture
+
+EVERY_FOURTH = FixedPeriod(4, Level.CARRY)
+
+
+def offline(function=colors, scheduler=EVERY_FOURTH, **options):
+    return Offline(CallableRuntime(function), StreamSettings(offline=scheduler, **options), workers=2)
+
+
+def test_frames_between_two_anchors_are_blended_from_both_as_by_hand():
+    frames = [Frame(image) for image in panning(9)]
+    results = list(offline().stream(frames))
+    assert [result.level for result in results] == [Level.KEY if n % 4 == 0 else Level.CARRY for n in range(9)]
+    assert [result.anchor_distance for result in results] == [0, 1, 2, 1, 0, 1, 2, 1, 0]
+    assert [result.index for result in results] == list(range(9))
+    motion, views = DisMotion(), [make_view(frame) for frame in frames]
+    back = [motion.estimate(views[n], views[n + 1]).flow for n in range(8)]
+    left, right = (compute_anchor(CallableRuntime(colors), frames[n]) for n in (4, 8))
+    to_left = compose(back[4], back[5])
+    to_right = compose(invert(back[7]), invert(back[6]))
+    expected = blend(Side(left, to_left, 2), Side(right, to_right, 2), halve(frames[6].image))
+    assert np.array_equal(results[6].labels, expected)
+    assert np.array_equal(results[4].labels, left.labels)
+
+
+def test_it_comes_closer_to_the_network_than_looking_backwards():
+    frames = panning(25, step=3)
+    whole = [colors(frame).argmax(0) for frame in frames]
+    sides = [result.labels for result in offline(scheduler=FixedPeriod(8, Level.CARRY)).stream(frames)]
+    online = VideoSegmenter(colors, scheduler=FixedPeriod(8, Level.CARRY), fusion=0)
+    behind = [result.labels for result in online.stream(frames)]
+    errors = [np.mean([np.mean(a != b) for a, b in zip(labels, whole, strict=True)]) for labels in (sides, behind)]
+    assert errors[0] < 0.7 * errors[1]
+
+
+def test_results_do_not_depend_on_timing():
+    frames = panning(14)
+
+    def slowly(image):
+        time.sleep(random.random() / 100)
+        return colors(image)
+
+    expected = [result.labels for result in offline().stream(frames)]
+    for _ in range(2):
+        assert all(np.array_equal(a.labels, b) for a, b in zip(offline(slowly).stream(frames), expected, strict=True))
+
+
+def test_nothing_crosses_a_cut():
+    first, second = panning(6, seed=1), panning(6, seed=2)
+    together = list(offline().stream(first + second))
+    apart = [*offline().stream(first), *offline().stream(second)]
+    assert [result.reason for result in together][5:7] == ["last frame", "cut"]
+    assert all(np.array_equal(a.labels, b.labels) for a, b in zip(together, apart, strict=True))
+
+
+def test_a_size_change_and_a_gap_begin_anew():
+    frames = [Frame(image, time=n / 10) for n, image in enumerate(panning(3))]
+    late = [Frame(image, time=5 + n / 10) for n, image in enumerate(panning(3))]
+    small = [Frame(image, time=5.3 + n / 10) for n, image in enumerate(panning(3, (64, 96)))]
+    reasons = [result.reason for result in offline().stream(frames + late + small)]
+    assert [reasons[n] for n in (0, 3, 6)] == ["first frame", "gap", "size change"]
+    assert [reasons[n] for n in (2, 5, 8)] == ["last frame"] * 3
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 5])
+def test_short_videos(number):
+    results = list(offline().stream(panning(6)[:number]))
+    assert len(results) == number
+    assert all(results[n].level is Level.KEY for n in (0, -1) if results)
+
+
+def test_a_still_scene_is_computed_as_seldom_as_the_budget_allows():
+    still = [texture(96, 128)] * 40
+    results = list(offline(scheduler=DriftBudget(0.6, longest=12)).stream(still))
+    assert [n for n, result in enumerate(results) if result.level is Level.KEY] == [0, 12, 24, 36, 39]
+    assert all(np.array_equal(result.labels, results[0].labels) for result in results)
+
+
+def test_few_windows_are_in_memory_and_frames_come_as_they_are_done():
+    read = []
+
+    def source():
+        for number, frame in enumerate(panning(60)):
+            read.append(number)
+            yield frame
+
+    stream = offline().stream(source())
+    for number, _ in zip(range(20), stream, strict=False):
+        assert len(read) <= number + 4 * (WINDOWS + 2)
+    stream.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("stmg-offline")]
+
+
+def test_an_error_of_the_network_reaches_the_caller_after_what_is_done():
+    def breaks(image):
+        calls.append(1)
+        if len(calls) > 3:
+            raise RuntimeError("out of order")
+        return colors(image)
+
+    calls, got = [], []
+    with pytest.raises(RuntimeError, match="out of order"):
+        got.extend(result.index for result in offline(breaks).stream(panning(30)))
+    assert got == list(range(len(got)))
+    assert len(got) >= 9
+
+
+def test_a_scheduler_with_partial_frames_is_refused():
+    with pytest.raises(SettingsError, match="offline is a Scheduler"):
+        StreamSettings(offline="paper")

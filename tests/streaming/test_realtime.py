@@ -1,0 +1,161 @@
+"""Realtime: driven with an executor and a clock of the test's own, so that every label is known beforehand."""
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from stmg.runtimes.callable import CallableRuntime
+from stmg.streaming.flow import compose, warp
+from stmg.streaming.motion import DisMotion, make_view
+from stmg.streaming.realtime import Realtime
+from stmg.streaming.schedulers import Level
+from stmg.streaming.settings import StreamSettings
+from stmg.video.frames import Frame
+from stmg.video.labels import IGNORE
+from zoo import colors, panning, texture
+
+
+class Worker:
+    """An executor whose tasks take so many frame intervals."""
+
+    def __init__(self, intervals):
+        self.intervals, self.waiting, self.started = intervals, [], 0
+
+    def submit(self, function, *args):
+        future = Eager(function, args)
+        self.waiting.append((self.intervals, future))
+        self.started += 1
+        return future
+
+    def tick(self):
+        self.waiting = [(left - 1, future) for left, future in self.waiting]
+        for left, future in self.waiting:
+            if left <= 0:
+                future.run()
+        self.waiting = [(left, future) for left, future in self.waiting if left > 0]
+
+
+class Eager(Future):
+    """A task that runs when somebody waits for it, or when its time has come."""
+
+    def __init__(self, function, args):
+        super().__init__()
+        self.function, self.args = function, args
+
+    def run(self):
+        if not self.done():
+            try:
+                self.set_result(self.function(*self.args))
+            except Exception as error:
+                self.set_exception(error)
+
+    def result(self, timeout=None):
+        self.run()
+        return super().result(timeout)
+
+
+def run(frames, intervals, function=colors, **options):
+    worker = Worker(intervals)
+    stream = Realtime(CallableRuntime(function), StreamSettings(), worker, **options)
+    results = []
+    for frame in frames:
+        worker.tick()
+        results.append(stream.step(frame))
+    return results, worker
+
+
+@pytest.mark.parametrize("intervals", [1, 2, 4])
+def test_labels_are_those_of_the_newest_finished_anchor_warped_along_the_flow_since(intervals):
+    frames = [Frame(image) for image in panning(14, step=3)]
+    results, _ = run(frames, intervals, worth=-1)
+    motion, views = DisMotion(), [make_view(frame) for frame in frames]
+    for number, result in enumerate(results):
+        # The first frame is waited for; from then on a run starts when the one before it is finished.
+        anchor = 0 if number < 1 else max(0, 1 + ((number - 1) // intervals - 1) * intervals)
+        flow = None
+        for at in range(anchor, number):
+            flow = compose(flow, motion.estimate(views[at], views[at + 1]).flow)
+        expected = warp(colors(frames[anchor].image).argmax(0).astype(np.uint8), flow, nearest=True)
+        assert result.anchor_distance == number - anchor
+        assert np.array_equal(result.labels, expected)
+
+
+def test_a_still_scene_leaves_the_network_idle():
+    noise = np.random.default_rng(0)
+    scene = texture(96, 128).astype(np.int16)
+    frames = [np.clip(scene + noise.normal(0, 2, scene.shape), 0, 255).astype(np.uint8) for _ in range(30)]
+    results, worker = run(frames, 2)
+    assert worker.started == 1
+    assert [result.anchor_distance for result in results] == list(range(30))
+    _, worker = run(frames * 3, 2)
+    assert worker.started == 3  # what change does not show cannot last: longest is 30
+
+
+def test_what_comes_into_view_is_worth_a_run_though_motion_explains_the_rest():
+    _, worker = run(panning(12, step=3), 1)
+    assert worker.started > 3
+
+
+def test_after_a_cut_results_are_stale_until_the_first_answer():
+    frames = panning(6, seed=1) + panning(8, seed=2)
+    results, _ = run(frames, 3)
+    assert results[6].reason == "cut"
+    assert [result.stale for result in results[:6]] == [False] * 6
+    stale = [number for number, result in enumerate(results) if result.stale]
+    assert stale == list(range(6, 6 + len(stale)))
+    assert 3 <= len(stale) <= 6
+    answered = results[6 + len(stale)]
+    assert answered.anchor_distance <= 3
+
+
+def test_after_a_size_change_there_are_no_labels_until_the_first_answer():
+    results, _ = run(panning(3) + panning(6, (64, 96)), 2, worth=-1)
+    assert results[3].reason == "size change"
+    assert results[3].stale
+    assert results[3].labels.shape == (64, 96)
+    assert (results[3].labels == IGNORE).all()
+    assert not results[-1].stale
+
+
+def test_an_error_of_the_network_is_raised_at_the_next_frame():
+    def breaks(image):
+        calls.append(1)
+        if len(calls) > 1:
+            raise RuntimeError("no more")
+        return colors(image)
+
+    calls = []
+    with pytest.raises(RuntimeError, match="no more"):
+        run(panning(10, step=4), 1, breaks)
+
+
+def test_what_was_run_is_counted_where_it_started():
+    results, worker = run(panning(9, step=4), 2)
+    assert results[0].level is Level.KEY
+    assert sum(result.cost is None for result in results) == worker.started  # a black box cannot be counted
+
+
+def test_streams_share_a_worker_and_nothing_else():
+    with ThreadPoolExecutor(1) as pool:
+        streams = [Realtime(CallableRuntime(colors), StreamSettings(), pool) for _ in range(3)]
+        videos = [panning(8, seed=seed) for seed in range(3)]
+        for number in range(8):
+            for stream, video in zip(streams, videos, strict=True):
+                result = stream.step(video[number])
+                assert np.array_equal(result.image, video[number])
+                if number == 0:
+                    assert np.array_equal(result.labels, colors(video[0]).argmax(0))
+
+
+def test_latency_is_by_the_clock_given():
+    moments = iter(range(100))
+    stream = Realtime(CallableRuntime(colors), StreamSettings(), Worker(1), clock=lambda: next(moments) / 1000)
+    assert stream.step(panning(1)[0]).latency_ms == pytest.approx(1.0)
+
+
+def test_its_own_worker_ends_with_the_stream():
+    stream = Realtime(CallableRuntime(colors), StreamSettings())
+    assert len(list(stream.stream(panning(5)))) == 5
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("stmg-network")]

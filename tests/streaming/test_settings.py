@@ -1,0 +1,100 @@
+"""Settings of a stream: names become objects, and what is not allowed is refused where they are built."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stmg.errors import SettingsError, StmgError
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.masks import Masking
+from stmg.streaming.motion import CodecMotion, DisMotion, Motion, NoMotion, View
+from stmg.streaming.schedulers import DriftBudget, Evidence, Level, Memory, PaperScheduler
+from stmg.streaming.settings import StreamSettings, make_settings
+from zoo import colors, panning
+
+
+def test_defaults() -> None:
+    settings = StreamSettings()
+    assert settings.scheduler == DriftBudget()
+    assert isinstance(settings.motion, DisMotion)
+    assert (settings.masking, settings.partial_scale, settings.fusion) == (Masking(), 1.0, 0.5)
+
+
+def test_names_become_objects() -> None:
+    settings = make_settings({"scheduler": "paper", "motion": "codec", "class_names": ["road", "car"]})
+    assert settings.scheduler == PaperScheduler()
+    assert isinstance(settings.motion, CodecMotion)
+    assert settings.class_names == ("road", "car")
+
+
+def test_options_replace_those_of_a_base_and_nothing_else() -> None:
+    base = StreamSettings(motion=NoMotion(), fusion=0.25, palette=np.array([(1, 2, 3)], np.uint8))
+    settings = make_settings({"fusion": 0.0}, base)
+    assert (settings.fusion, base.fusion) == (0.0, 0.25)
+    assert settings.motion is base.motion
+    assert settings.palette.tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"fusoin": 0.1}, "no option 'fusoin'; there are scheduler, offline, motion, masking"),
+        ({"scheduler": "whenever"}, "no scheduler is called 'whenever'; there are drift, paper"),
+        ({"scheduler": 5}, "scheduler is one of drift, paper, fixed, per-frame, always-key or a Scheduler; got 5"),
+        ({"motion": "raft"}, "no motion estimator is called 'raft'; there are dis, dis-medium, dis-fine, codec, none"),
+        ({"motion": None}, "motion is one of dis, dis-medium, dis-fine, codec, none or a MotionEstimator; got None"),
+        ({"masking": 0.5}, r"masking is a Masking, like Masking\(pruning=0.5\); got 0.5"),
+        ({"partial_scale": 0}, "partial_scale is above 0 and at most 1; got 0"),
+        ({"partial_scale": 1.5}, "partial_scale"),
+        ({"partial_scale": "half"}, "partial_scale .* got 'half'"),
+        ({"fusion": 1}, "fusion is at least 0 and below 1; got 1"),
+        ({"fusion": -0.1}, "fusion"),
+        ({"fusion": math.nan}, "fusion"),
+        ({"palette": [(1, 2)]}, r"palette is \(C, 3\), .* got the shape \(1, 2\)"),
+        ({"palette": [(0, 0, 256)]}, "palette holds values from 0 to 255; got 0 to 256"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_in_one_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message) as caught:
+        make_settings(options)
+    assert isinstance(caught.value, StmgError)
+    assert "\n" not in str(caught.value)
+
+
+class EveryThird:
+    """A scheduler as the documentation of the protocol has it."""
+
+    name = "every third"
+    reuses = True
+    refreshes = False
+
+    def foresee(self, memory: Memory) -> bool:
+        return memory.since_key >= 2
+
+    def decide(self, evidence: Evidence, memory: Memory) -> Level:
+        return Level.KEY if self.foresee(memory) else Level.CARRY
+
+    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        return Memory(since_key=0 if level is Level.KEY else memory.since_key + 1)
+
+
+class StillCamera:
+    """A motion estimator as the documentation of the protocol has it."""
+
+    name = "still"
+    needs_vectors = False
+    view_width = 240
+
+    def estimate(self, before: View, now: View) -> Motion:
+        return Motion(None, self.name)
+
+
+def test_a_scheduler_and_a_motion_estimator_of_ones_own() -> None:
+    segmenter = VideoSegmenter(colors, scheduler=EveryThird(), motion=StillCamera())
+    results = list(segmenter.stream(panning(7)))
+    assert "".join(result.level.value[0] for result in results) == "kcckcck"
+    assert {result.reason for result in results} == {"first frame", "every third"}
+    assert {result.motion for result in results if result.level is Level.CARRY} == {"still"}
+    assert np.array_equal(results[2].labels, results[0].labels)

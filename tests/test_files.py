@@ -1,0 +1,102 @@
+"""Files: whole or not at all, and values that do not fit are named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from stmg.errors import SettingsError
+from stmg.files import atomic_path, build_dataclass, write_atomically
+
+
+def test_a_file_is_written_whole(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "one.bin", b"first")
+    write_atomically(tmp_path / "one.bin", b"second")
+    assert (tmp_path / "one.bin").read_bytes() == b"second"
+    assert [path.name for path in tmp_path.iterdir()] == ["one.bin"]
+
+
+@pytest.mark.parametrize("error", [OSError, ValueError, KeyboardInterrupt])
+def test_after_an_error_the_old_file_is_as_it_was_and_nothing_else_is_there(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    path = tmp_path / "weights.pt"
+    path.write_bytes(b"old")
+
+    def fail_half_way() -> None:
+        with atomic_path(path) as part:
+            part.write_bytes(b"half of the n")
+            raise error
+
+    with pytest.raises(error):
+        fail_half_way()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_temporary_path_is_hidden_of_the_same_kind_and_its_own(tmp_path: Path) -> None:
+    with atomic_path(tmp_path / "graph.xml") as one, atomic_path(tmp_path / "graph.xml") as two:
+        assert one != two
+        assert {one.parent, two.parent} == {tmp_path}
+        assert one.name.startswith(".")
+        assert one.suffix == ".xml"
+        one.write_bytes(b"one")
+        two.write_bytes(b"two")
+        assert not (tmp_path / "graph.xml").exists()
+    assert (tmp_path / "graph.xml").read_bytes() == b"one"
+
+
+def test_if_nothing_is_written_nothing_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "cache.bin").write_bytes(b"old")
+    with atomic_path(tmp_path / "cache.bin"):
+        pass
+    assert (tmp_path / "cache.bin").read_bytes() == b"old"
+
+
+@dataclass(frozen=True)
+class Inner:
+    rate: float = 0.1
+    kind: Literal["sgd", "adamw"] = "sgd"
+
+
+@dataclass(frozen=True)
+class Outer:
+    name: str = ""
+    steps: int = 1
+    flip: bool = True
+    limit: int | None = None
+    size: tuple[int, int] = (1, 2)
+    stages: tuple[float, ...] = ()
+    inner: Inner = field(default_factory=Inner)
+
+
+def test_plain_values_become_a_dataclass() -> None:
+    content = {"name": 7, "limit": None, "size": [3, 4], "stages": [1, "2e-1"], "inner": {"rate": "1e-3"}}
+    assert build_dataclass(Outer, content) == Outer("7", 1, True, None, (3, 4), (1.0, 0.2), Inner(0.001))
+    assert build_dataclass(Outer, {}) == Outer()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"step": 3}, "there is no setting step; there are name, steps, flip, limit, size, stages, inner"),
+        ({"inner": {"rat": 3}}, "there is no setting inner.rat; there are rate, kind"),
+        ({"inner": 3}, "inner is a group of settings; got 3"),
+        ({"inner": {"kind": "adam"}}, "inner.kind is one of sgd, adamw; got 'adam'"),
+        ({"inner": {"rate": "fast"}}, "inner.rate is a number; got 'fast'"),
+        ({"steps": 1.5}, "steps is a whole number; got 1.5"),
+        ({"steps": True}, "steps is a whole number; got True"),
+        ({"flip": 1}, "flip is true or false; got 1"),
+        ({"limit": "all"}, "limit is a whole number; got 'all'"),
+        ({"size": [1, 2, 3]}, r"size is a list of 2; got \[1, 2, 3\]"),
+        ({"size": 5}, "size is a list of 2; got 5"),
+        ({"stages": 5}, "stages is a list of any length; got 5"),
+        ({"name": ["a"]}, r"name is text; got \['a'\]"),
+    ],
+)
+def test_what_does_not_fit_is_named_with_what_is_allowed(content: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        build_dataclass(Outer, content)

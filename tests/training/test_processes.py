@@ -1,0 +1,40 @@
+"""Processes: interrupts wait for a step, and errors of other processes come back as they were."""
+
+import os
+import signal
+import traceback
+
+import pytest
+
+from stmg.errors import DataError, SettingsError
+from stmg.training.processes import defer_interrupt, restore_error
+
+
+def test_the_first_interrupt_waits_and_the_second_does_not():
+    before = signal.getsignal(signal.SIGINT)
+    with defer_interrupt() as interrupted:
+        assert not interrupted.is_set()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupted.wait(5)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("error", [DataError("a.png: cannot be read"), SettingsError("steps: 3")])
+def test_an_error_of_another_process_is_restored_from_its_traceback(error):
+    try:
+        raise error
+    except type(error):
+        restored = restore_error(traceback.format_exc())
+    assert type(restored) is type(error)
+    assert str(restored) == str(error)
+
+
+def test_an_error_of_our_own_is_not_taken_for_the_users():
+    try:
+        raise KeyError("x")
+    except KeyError:
+        restored = restore_error(traceback.format_exc())
+    assert type(restored) is RuntimeError
+    assert "KeyError" in str(restored)

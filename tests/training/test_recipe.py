@@ -1,0 +1,120 @@
+from pathlib import Path
+
+import pytest
+
+from stmg.errors import SettingsError
+from stmg.training.recipe import RENAMED, Recipe, format_recipe, read_recipe
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
+
+
+def write(tmp_path, text):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_published_recipe_can_be_read(path):
+    assert read_recipe(path).notes
+
+
+def test_there_are_published_recipes():
+    assert len(RECIPES) > 10
+
+
+def test_a_recipe_written_out_is_the_same_recipe(tmp_path):
+    recipe = read_recipe(
+        write(tmp_path, "steps: 7\ndata: {size: [64, 96], movable_classes: [Car]}\nstmg: {constant_mask: 0.8}")
+    )
+    assert (recipe.steps, recipe.data.size, recipe.data.movable_classes) == (7, (64, 96), ("Car",))
+    assert read_recipe(write(tmp_path, format_recipe(recipe))) == recipe
+
+
+def test_overrides_change_the_file(tmp_path):
+    path = write(tmp_path, "optimizer: {name: sgd}")
+    recipe = read_recipe(path, ["optimizer.learning_rate=1e-2", "data.size=[96, 128]", "pretrained="])
+    assert (recipe.optimizer.name, recipe.optimizer.learning_rate) == ("sgd", 0.01)
+    assert (recipe.data.size, recipe.pretrained) == ((96, 128), "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stepz: 3", "no setting stepz; there are stage, network"),
+        ("data: {sizes: 3}", r"no setting data.sizes; there are path"),
+        ("steps: many", "steps is a whole number; got 'many'"),
+        ("steps: 0", "steps is at least 1; got 0"),
+        ("steps: true", "steps is a whole number"),
+        ("data: 3", "data is a group of settings"),
+        ("data: {size: [1, 2, 3]}", r"data.size is a list of 2; got \[1, 2, 3\]"),
+        ("optimizer: {name: lion}", "optimizer.name is one of sgd, adamw; got 'lion'"),
+        ("augment: {scale: [2, 1]}", "augment.scale is two numbers above 0, in order"),
+        ("stage: stmg", "the second stage needs clips"),
+        ("stage: stmg\ndata: {length: 2}\nloss: {undo_class_weights: 0.5}", "loss.undo_class_weights is 0"),
+        ("data: {unlabeled: [a.mp4]}", "unless a teacher gives them: loss.teacher"),
+        ("average: 0.9\nema_decay: 0.9", "ema_decay is given twice"),
+        ("loss: {temperature: 0}", "loss.temperature is above 0; got 0"),
+        ("- 3", "holds a list, not settings by name"),
+        ("steps: [3", "is not YAML"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, text, message):
+    with pytest.raises(SettingsError, match=message):
+        read_recipe(write(tmp_path, text))
+
+
+def test_overrides_that_cannot_be_read_are_named(tmp_path):
+    path = write(tmp_path, "steps: 3")
+    with pytest.raises(SettingsError, match="'steps' is not a setting; they look like"):
+        read_recipe(path, ["steps"])
+    with pytest.raises(SettingsError, match="steps is a setting, not a group"):
+        read_recipe(path, ["steps.more=3"])
+    with pytest.raises(SettingsError, match="is not YAML"):
+        read_recipe(path, ["augment.crop=[288,384"])
+    with pytest.raises(SettingsError, match="No such file"):
+        read_recipe(tmp_path / "none.yaml")
+
+
+def test_defaults_are_a_recipe():
+    assert Recipe().stage == "base"
+
+
+EARLIER = """
+average: 0.5
+optimiser: {name: sgd}
+data: {stored: 2.0, unlabelled: [film.mp4], movable: [Car], memory: 1, length: 2}
+augment: {pasted: [Car]}
+motion: {objects: 0.1, most_objects: 1, gap: 2}
+loss: {take_back: 0.25, teacher: small-streets}
+stmg: {keep: 0.6, steer: 2, divergence: 3, decided: 0.5, missed: 4}
+"""
+
+
+def test_names_of_earlier_versions_are_read(tmp_path):
+    recipe = read_recipe(write(tmp_path, EARLIER))
+    assert (recipe.ema_decay, recipe.optimizer.name, recipe.loss.undo_class_weights) == (0.5, "sgd", 0.25)
+    data, motion, stmg = recipe.data, recipe.motion, recipe.stmg
+    assert (data.storage_scale, data.unlabeled, data.movable_classes, data.cache_gb) == (2, ("film.mp4",), ("Car",), 1)
+    assert (recipe.augment.paste_classes, motion.object_speed) == (("Car",), 0.1)
+    assert (motion.max_objects, motion.max_gap) == (1, 2)
+    assert (stmg.keep_ratio, stmg.keep_ratio_weight, stmg.kl_weight) == (0.6, 2, 3)
+    assert (stmg.hard_gates, stmg.miss_weight) == (0.5, 4)
+    written = format_recipe(recipe)
+    assert "optimiser" not in written
+    assert "take_back" not in written
+    assert read_recipe(write(tmp_path, written)) == recipe
+
+
+def test_every_earlier_name_leads_to_a_setting():
+    for name in RENAMED.values():
+        value = Recipe()
+        for part in name.split("."):
+            value = getattr(value, part)
+
+
+@pytest.mark.parametrize("name", ["optimizer.learning_rate", "optimiser.learning_rate"])
+def test_an_override_wins_over_the_file_by_either_name(tmp_path, name):
+    path = write(tmp_path, "optimiser: {learning_rate: 1}\nloss: {take_back: 0.5}")
+    recipe = read_recipe(path, [f"{name}=2", "loss.undo_class_weights=0.75", "loss.take_back=1"])
+    assert (recipe.optimizer.learning_rate, recipe.loss.undo_class_weights) == (2, 1)

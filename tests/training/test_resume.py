@@ -1,0 +1,124 @@
+"""Resuming: an interrupted run ends with the weights of an uninterrupted one, whatever interrupted it."""
+
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+import torch
+import yaml
+
+from commands import run_stmg, start_stmg
+from stmg.errors import SettingsError, TrainingError
+from stmg.training.base import BaseTraining
+from stmg.training.recipe import RENAMED, format_recipe, read_recipe
+from stmg.training.trainer import train
+from trainings import CPU, last_weights, run, same_weights, stop_at, tiny_recipe
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that was not interrupted."""
+    folder = tmp_path_factory.mktemp("whole")
+    run(tiny_recipe(), folder)
+    return folder
+
+
+def test_a_run_goes_on_from_the_last_saved_step(tmp_path, whole):
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny_recipe(), out=tmp_path, machines=CPU, on_step=stop_at(5))
+    reports = run(tiny_recipe(), tmp_path)
+    assert reports[0].step == 5  # 4 was saved
+    assert same_weights(whole, tmp_path)
+
+
+def test_ctrl_c_finishes_the_step_and_saves(tmp_path, whole, monkeypatch):
+    recipe = tiny_recipe(save_every=100, evaluate_every=100)
+    forward, calls, reports = BaseTraining.forward, [], []
+
+    def interrupted_forward(self, batch):
+        calls.append(batch)
+        if len(calls) == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return forward(self, batch)
+
+    handler = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(BaseTraining, "forward", interrupted_forward)
+    with pytest.raises(KeyboardInterrupt):
+        train(recipe, out=tmp_path, machines=CPU, on_step=reports.append)
+    assert [report.step for report in reports] == [1, 2, 3]  # the third was finished, a fourth not begun
+    assert torch.load(tmp_path / "state.pt", weights_only=True)["progress"]["step"] == 3
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert [report.step for report in run(recipe, tmp_path)] == [4, 5, 6]
+    assert same_weights(whole, tmp_path)
+
+
+def test_a_run_of_an_earlier_version_is_resumed(tmp_path, whole):
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny_recipe(), out=tmp_path, machines=CPU, on_step=stop_at(5))
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    state["optimiser"] = state.pop("optimizer")
+    torch.save(state, tmp_path / "state.pt")
+    recipe = yaml.safe_load((tmp_path / "recipe.yaml").read_text())
+    for old, new in reversed(RENAMED.items()):  # settings before the groups they are in
+        *groups, name = new.split(".")
+        group = recipe[groups[0]] if groups else recipe
+        group[old.rpartition(".")[2]] = group.pop(name)
+    assert {"optimiser", "average"} <= recipe.keys()
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    assert [report.step for report in run(tiny_recipe(), tmp_path)] == [5, 6]
+    assert same_weights(whole, tmp_path)
+    assert read_recipe(tmp_path / "recipe.yaml") == tiny_recipe()
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path):
+    path = tmp_path / "recipe.yaml"
+    path.write_text(format_recipe(tiny_recipe(steps=40, save_every=5, evaluate_every=40)))
+    options = ("train", path, "--device", "cpu", "--threads", 1, "--out")
+    assert run_stmg(*options, tmp_path / "whole").returncode == 0
+    victim = start_stmg(*options, tmp_path / "killed")
+    state, deadline = tmp_path / "killed" / "state.pt", time.monotonic() + 120
+    while not state.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    victim.kill()
+    try:
+        victim.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        pytest.fail("the killed run did not end")
+    assert victim.returncode == -signal.SIGKILL
+    assert not (tmp_path / "killed" / "last").exists()
+    assert run_stmg(*options, tmp_path / "killed").returncode == 0
+    assert same_weights(tmp_path / "whole", tmp_path / "killed")
+
+
+def test_a_finished_run_stays_as_it_is(tmp_path):
+    recipe = tiny_recipe(steps=2, save_every=1)
+    run(recipe, tmp_path)
+    before = last_weights(tmp_path)
+    assert run(recipe, tmp_path) == []
+    assert all(torch.equal(before[name], value) for name, value in last_weights(tmp_path).items())
+
+
+def test_a_folder_belongs_to_one_recipe(tmp_path):
+    run(tiny_recipe(steps=2, save_every=1), tmp_path)
+    with pytest.raises(SettingsError, match="holds a run with another steps"):
+        run(tiny_recipe(steps=3, save_every=1), tmp_path)
+    run(tiny_recipe(steps=2, save_every=2, notes="other words"), tmp_path)
+    (tmp_path / "recipe.yaml").write_text("stepz: 3")
+    with pytest.raises(SettingsError, match="holds a run of another version"):
+        run(tiny_recipe(steps=2), tmp_path)
+
+
+def test_a_damaged_or_foreign_state_is_said_in_one_line(tmp_path):
+    recipe = tiny_recipe(steps=2, save_every=1)
+    run(recipe, tmp_path)
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    del state["average"]
+    torch.save(state, tmp_path / "state.pt")
+    for _ in range(2):
+        with pytest.raises(TrainingError, match=r"cannot be resumed from.*delete") as caught:
+            run(recipe, tmp_path)
+        assert "\n" not in str(caught.value)
+        (tmp_path / "state.pt").write_bytes(b"nothing")

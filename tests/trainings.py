@@ -1,0 +1,62 @@
+"""Trainings small enough for tests: a small network on one rendered street."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from stmg.data.options import Augment, Data
+from stmg.training.processes import Machines
+from stmg.training.recipe import Recipe
+from stmg.training.trainer import StepReport, train
+
+SIZE = (48, 64)
+CPU = Machines(device="cpu")
+
+
+def street(**settings: Any) -> Data:
+    return Data(**{"path": "street:0-0", "size": SIZE, "storage_scale": 1.0, "val": "", **settings})
+
+
+def tiny_recipe(**settings: Any) -> Recipe:
+    defaults = {
+        "network": "small",
+        "steps": 6,
+        "batch": 2,
+        "ema_decay": 0.5,
+        "evaluate_every": 3,
+        "save_every": 2,
+        "data": street(),
+        "augment": Augment(crop=SIZE),
+    }
+    return Recipe(**{**defaults, **settings})
+
+
+def run(recipe: Recipe, folder: Path) -> list[StepReport]:
+    """Train, and return what was reported of each step."""
+    reports: list[StepReport] = []
+    assert train(recipe, out=folder, machines=CPU, on_step=reports.append) == folder
+    return reports
+
+
+def stop_at(step: int) -> Any:
+    """A report that breaks off the run after a step, whether it was saved or not."""
+
+    def on_step(report: StepReport) -> None:
+        if report.step == step:
+            raise KeyboardInterrupt
+
+    return on_step
+
+
+def last_weights(folder: Path) -> dict[str, Tensor]:
+    return load_file(folder / "last" / "model.safetensors")
+
+
+def same_weights(first: Path, second: Path) -> bool:
+    one, two = last_weights(first), last_weights(second)
+    return one.keys() == two.keys() and all(torch.equal(one[name], two[name]) for name in one)

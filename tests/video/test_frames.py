@@ -1,0 +1,58 @@
+"""Frames: whatever holds an image becomes RGB bytes, or is refused with the reason."""
+
+import av
+import numpy as np
+import pytest
+import torch
+
+from stmg.errors import FrameError
+from stmg.video.frames import Frame, as_frame, resize_image
+from zoo import texture
+
+IMAGE = texture(24, 32)
+
+
+def test_numpy_torch_and_pyav_give_the_same_picture():
+    pyav = av.VideoFrame.from_ndarray(IMAGE, format="rgb24")
+    for value in (IMAGE, torch.from_numpy(IMAGE), torch.from_numpy(IMAGE).permute(2, 0, 1), pyav, Frame(IMAGE)):
+        assert np.array_equal(as_frame(value).image, IMAGE)
+
+
+def test_gray_is_repeated_alpha_dropped_and_sixteen_bits_shortened():
+    gray = IMAGE[:, :, 0]
+    for value in (gray, gray[:, :, None], Frame(gray)):
+        assert np.array_equal(as_frame(value).image, np.stack([gray] * 3, axis=-1))
+    with_alpha = np.dstack([IMAGE, gray])
+    assert np.array_equal(as_frame(with_alpha).image, IMAGE)
+    assert np.array_equal(as_frame(Frame(with_alpha, 3)).image, IMAGE)
+    assert np.array_equal(as_frame(IMAGE.astype(np.uint16) * 257).image, IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (IMAGE.astype(np.float32) / 255, "uint8 values from 0 to 255"),
+        (IMAGE.astype(np.int64), "uint8"),
+        (np.zeros((4, 4, 2), np.uint8), r"shape \(H, W, 3\)"),
+        (np.zeros((2, 4, 4, 3), np.uint8), r"shape \(H, W, 3\)"),
+        (np.zeros((0, 4, 3), np.uint8), "at least one pixel"),
+    ],
+)
+def test_other_arrays_are_refused_with_the_reason(value, reason):
+    with pytest.raises(FrameError, match=reason):
+        as_frame(value)
+
+
+def test_other_things_are_refused_by_type():
+    with pytest.raises(FrameError, match="not str"):
+        as_frame("frame.png")
+
+
+def test_shrinking_averages_areas_and_growing_interpolates():
+    stripes = np.zeros((4, 8, 3), np.uint8)
+    stripes[:, ::2] = 100
+    assert (resize_image(stripes, (2, 4)) == 50).all()
+    ramp = resize_image(np.array([[[0] * 3, [100] * 3]], np.uint8), (1, 4))
+    assert ramp[0, :, 0].tolist() == [0, 25, 75, 100]
+    assert resize_image(stripes, (4, 8)) is stripes
+    assert resize_image(stripes[:, :, 0], (2, 8)).shape == (2, 8)

@@ -1,0 +1,122 @@
+"""Standard input and networks: pipes are read to their end, live streams drop the oldest frames and come back."""
+
+from __future__ import annotations
+
+import io
+import socket
+import subprocess
+import sys
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from clips import clip
+from stmg.errors import VideoError
+from stmg.video import decoding
+from stmg.video.sources import open_video
+
+READ_STDIN = """
+import sys, time
+from stmg.video.sources import open_video
+with open_video("-", ahead=999) as source:
+    print(*(next(source).index for _ in range(int(sys.argv[1]))))
+    time.sleep(0.5)  # until the decoding thread has read all there is, and waits
+"""
+
+
+def reading_process(num_frames: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-c", READ_STDIN, str(num_frames)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    output, errors = reading_process(30).communicate(clip(tmp_path / "clip.ts").read_bytes(), timeout=30)
+    assert [int(index) for index in output.split()] == list(range(30))
+    assert errors == b""
+
+
+def test_a_process_that_read_enough_of_an_open_pipe_ends(tmp_path: Path) -> None:
+    process = reading_process(2)
+    assert process.stdin is not None
+    process.stdin.write(clip(tmp_path / "clip.ts", 150).read_bytes())
+    process.stdin.flush()
+    assert process.wait(timeout=30) == 0  # though nobody closed its standard input
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert (process.stdout.read().split(), process.stderr.read()) == ([b"0", b"1"], b"")
+    for stream in (process.stdin, process.stdout, process.stderr):
+        stream.close()
+
+
+def test_a_file_as_standard_input_may_have_its_index_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = io.BytesIO(clip(tmp_path / "clip.mp4").read_bytes())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(data))
+    assert len(list(open_video("-"))) == 30
+
+
+class Server:
+    """Sends each of its files to one connection after the other, then refuses more."""
+
+    def __init__(self, *files: bytes, hold: float = 0.0) -> None:
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"tcp://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._files, self._hold = files, hold
+        self.thread = threading.Thread(target=self._serve)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        with self._socket:
+            for data in self._files:
+                connection, _ = self._socket.accept()
+                with connection:
+                    connection.sendall(data)
+                    time.sleep(self._hold)
+
+
+def test_a_live_stream_drops_the_oldest_frames_for_a_slow_consumer(tmp_path: Path) -> None:
+    server = Server(clip(tmp_path / "clip.ts", 60).read_bytes())
+    indices = []
+    with open_video(server.url, retries=0, ahead=3) as source:
+        assert source.live
+        assert source.num_frames is None
+        indices.append(next(source).index)
+        deadline = time.monotonic() + 20
+        while source.dropped < 56 and time.monotonic() < deadline:  # sixty less one taken and three waiting
+            time.sleep(0.01)
+        with pytest.raises(VideoError, match="broke off"):
+            indices.extend(frame.index for frame in source)
+    server.thread.join()
+    assert indices[1:] == [57, 58, 59]
+    assert source.dropped == 60 - len(indices)
+
+
+def test_a_live_stream_is_opened_again_and_its_time_goes_on(tmp_path: Path) -> None:
+    data = clip(tmp_path / "clip.ts", 20).read_bytes()
+    server = Server(data, data)
+    frames = []
+    source = open_video(server.url, retries=1, ahead=100, motion_vectors=True)
+    with source, pytest.raises(VideoError, match="1 attempts"):
+        frames.extend(source)
+    server.thread.join()
+    assert [frame.index for frame in frames] == list(range(40))
+    times = [frame.time or 0.0 for frame in frames]
+    assert all(before < after for before, after in pairwise(times))
+    assert 1.0 < times[20] < 9.0  # a second of waiting shows, on top of the 0.8 s that came at once
+    assert frames[20].vectors is not None
+    assert frames[20].vectors.reference is None
+
+
+def test_closing_does_not_wait_for_a_silent_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "NETWORK_TIMEOUT", 3.0)
+    server = Server(clip(tmp_path / "clip.ts", 150).read_bytes(), hold=3.5)
+    with open_video(server.url) as source:
+        next(source)
+        time.sleep(0.3)  # until all there is has been read
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 2.0
+    server.thread.join()
