@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
@@ -71,6 +72,27 @@ class Outer:
     size: tuple[int, int] = (1, 2)
     stages: tuple[float, ...] = ()
     inner: Inner = field(default_factory=Inner)
+
+
+class Span(NamedTuple):
+    first: int
+    last: int = 9
+
+
+@dataclass(frozen=True)
+class Named:
+    spans: tuple[Span, ...]
+    by_name: Mapping[str, Span]
+    key: str | int | None = None
+    anything: object = None
+
+
+def test_named_tuples_are_read_by_name_or_in_order() -> None:
+    content = {"spans": [[1, 2], {"first": 3}], "by_name": {"a": [4, 5]}, "key": 7, "anything": [1, {"b": None}]}
+    assert build_dataclass(Named, content) == Named((Span(1, 2), Span(3, 9)), {"a": Span(4, 5)}, 7, [1, {"b": None}])
+    for wrong, message in (([1], "is a list of first, last"), ({"last": 1}, "spans.first is missing")):
+        with pytest.raises(SettingsError, match=message):
+            build_dataclass(Named, {"spans": [wrong], "by_name": {}})
 
 
 def test_plain_values_become_a_dataclass() -> None:

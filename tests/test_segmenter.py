@@ -164,7 +164,8 @@ def test_what_cannot_be_honored_is_refused_by_name(plain):
     with pytest.raises(SettingsError, match="device='cpu' is for PyTorch networks; a TorchRuntime has its own"):
         VideoSegmenter(plain, device="cpu")
     with pytest.raises(
-        SettingsError, match=r"no option 'shedule'; there are scheduler, offline, motion, .*, class_names"
+        SettingsError,
+        match=r"no option 'shedule'; there are mode, working_size, scheduler, offline, motion, .*, class_names",
     ):
         VideoSegmenter(plain, shedule="paper")
     with pytest.raises(SettingsError, match="no option 'shedule'"):

@@ -44,38 +44,52 @@ def write_atomically(path: Path, data: bytes) -> None:
         part.write_bytes(data)
 
 
-def build_dataclass(kind: type[Settings], content: Mapping[str, Any], group: str = "") -> Settings:
-    """A dataclass, perhaps of dataclasses, from plain values as YAML and JSON hold them.
+def build_dataclass(kind: type[Settings], content: Mapping[str, object], group: str = "") -> Settings:
+    """A dataclass or named tuple, perhaps of others, from plain values as YAML and JSON hold them.
 
     group: the dotted name of what is built, for the messages of its errors.
     A name or a value that does not fit is a `SettingsError` that says which and what is allowed.
     """
     hints = get_type_hints(kind)
-    names = [item.name for item in fields(kind)]  # type: ignore[arg-type]
+    names = _field_names(kind)
     prefix = f"{group}." if group else ""
     for name in content:
         if name not in names:
             raise SettingsError(f"there is no setting {prefix}{name}; there are {', '.join(names)}")
-    for item in fields(kind):  # type: ignore[arg-type]
-        if item.name not in content and item.default is MISSING and item.default_factory is MISSING:
-            raise SettingsError(f"{prefix}{item.name} is missing")
+    for name, is_required in names.items():
+        if is_required and name not in content:
+            raise SettingsError(f"{prefix}{name} is missing")
     return kind(**{name: _convert(hints[name], value, f"{prefix}{name}") for name, value in content.items()})
 
 
-def _convert(hint: Any, value: Any, name: str) -> Any:
+def _field_names(kind: Any) -> dict[str, bool]:
+    """The names of a dataclass or named tuple, and whether each has to be given."""
+    if is_dataclass(kind):
+        return {item.name: item.default is MISSING and item.default_factory is MISSING for item in fields(kind)}
+    return {name: name not in kind._field_defaults for name in kind._fields}
+
+
+def _convert(hint: Any, value: object, name: str) -> object:
     """A value as the type of its field, or an error if it is none."""
-    if is_dataclass(hint):
+    if hint is object:
+        return value
+    is_named_tuple = isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields")
+    if is_named_tuple and isinstance(value, list | tuple):
+        if len(value) != len(hint._fields):
+            raise SettingsError(f"{name} is a list of {', '.join(hint._fields)}; got {value!r}")
+        value = dict(zip(hint._fields, value, strict=True))
+    if is_dataclass(hint) or is_named_tuple:
         if not isinstance(value, Mapping):
             raise SettingsError(f"{name} is a group of settings; got {value!r}")
-        return build_dataclass(hint, value, name)  # type: ignore[arg-type]
+        return build_dataclass(hint, value, name)
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         if value in inner:
             return value
         raise SettingsError(f"{name} is one of {', '.join(map(str, inner))}; got {value!r}")
     if origin in (Union, types.UnionType):
-        return None if value is None else _convert(inner[0], value, name)
-    if origin is dict:
+        return value if value is None or type(value) in inner else _convert(inner[0], value, name)
+    if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise SettingsError(f"{name} has names and values; got {value!r}")
         return {key: _convert(inner[1], item, f"{name}.{key}") for key, item in value.items()}

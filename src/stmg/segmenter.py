@@ -18,16 +18,18 @@ from stmg.streaming.offline import Offline
 from stmg.streaming.online import Online
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.runtime import Runtime
+from stmg.streaming.settings import MODES as MODES
 from stmg.streaming.settings import StreamSettings, make_settings
 from stmg.streaming.state import FrameResult, FrameState
+from stmg.streaming.working_size import restore, shrink, stream_at_size
+from stmg.video.frames import as_frame
+from stmg.video.pace import PacedSource
 from stmg.video.sources import VideoSource, open_video
-
-MODES = ("offline", "online", "realtime")
 
 
 def default_mode(source: object) -> str:
     """How a source is streamed if nothing is said: a file is there as a whole, a live source is not waited for."""
-    if not isinstance(source, VideoSource):
+    if not isinstance(source, VideoSource | PacedSource):
         return "online"
     return "realtime" if source.live else "offline"
 
@@ -38,8 +40,8 @@ class VideoSegmenter(Pretrained):
     network: an accelerated network, a plain torch module, a runtime, or any callable from an RGB image to logits.
     device: of a torch network; a GPU if there is one and none is given.
     settings: how the stream is segmented; the defaults of `StreamSettings` if not given.
-    options: single fields of `StreamSettings`, instead of those in `settings`: scheduler, offline, motion, masking,
-        partial_scale, fusion, palette, class_names.
+    options: single fields of `StreamSettings`, instead of those in `settings`: mode, working_size, scheduler, offline,
+        motion, masking, partial_scale, fusion, palette, class_names.
 
         segmenter = stmg.VideoSegmenter(network, scheduler="paper", motion="none")
         for result in segmenter.stream("drive.mp4"):
@@ -63,9 +65,13 @@ class VideoSegmenter(Pretrained):
 
     def step(self, frame: Any) -> FrameResult:
         """Segment the next frame of the stream: RGB uint8 as numpy, torch, PyAV frame or `Frame`."""
+        size, image = self.settings.working_size, None
+        if size is not None:
+            given = as_frame(frame)
+            frame, image = shrink(given, size), given.image
         result, self.state = self.online.advance(frame, self.state, self.num_frames)
         self.num_frames += 1
-        return result
+        return result if image is None else restore(result, image)
 
     def stream(
         self, source: str | Path | int | Iterable[Any], *, mode: str | None = None, executor: Executor | None = None
@@ -74,8 +80,8 @@ class VideoSegmenter(Pretrained):
 
         source: whatever `open_video` takes (a path, a URL, a camera), which is closed at the end or when the results
             are no longer wanted; an open source; or any iterable of frames.
-        mode: offline, online or realtime; if not given, offline for files, realtime for live sources, and online for
-            other iterables, whose frames may not be there yet.
+        mode: offline, online or realtime; if neither it nor that of the settings is given, offline for files, realtime
+            for live sources, and online for other iterables, whose frames may not be there yet.
         executor: runs the network in realtime; streams that share one share its workers.
         """
         if isinstance(source, str | Path | int):
@@ -84,16 +90,16 @@ class VideoSegmenter(Pretrained):
             return
         if mode not in (None, *MODES):
             raise SettingsError(f"mode is one of {', '.join(MODES)}; got {mode!r}")
-        if self.settings.motion.needs_vectors and isinstance(source, VideoSource):
+        if self.settings.motion.needs_vectors and isinstance(source, VideoSource | PacedSource):
             source.keep_motion_vectors()
-        mode = mode or default_mode(source)
+        mode, size = mode or self.settings.mode or default_mode(source), self.settings.working_size
         if executor is not None and mode != "realtime":
             raise SettingsError(f"executor is for realtime, where the network runs in the background; mode is {mode}")
         self.reset()
         if mode == "offline":
-            yield from Offline(self.runtime, self.settings).stream(source)
+            yield from stream_at_size(Offline(self.runtime, self.settings).stream, source, size)
         elif mode == "realtime":
-            yield from Realtime(self.runtime, self.settings, executor).stream(source)
+            yield from stream_at_size(Realtime(self.runtime, self.settings, executor).stream, source, size)
         else:
             for frame in source:
                 yield self.step(frame)

@@ -50,12 +50,12 @@ def test_a_card_without_colors_or_settings_streams_as_any_segmenter_does():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"colour": 3}, "a card has no 'colour'"),
-        ({"size": None}, "its card lacks 'size'"),
-        ({"size": [64]}, r"size is a height and a width; got \(64,\)"),
-        ({"num_classes": "5"}, "num_classes is at least 1; got '5'"),
+        ({"colour": 3}, "there is no setting colour; there are network, num_classes"),
+        ({"size": None}, "size is missing"),
+        ({"size": [64]}, r"size is a list of 2; got \[64\]"),
+        ({"num_classes": "5"}, "num_classes is a whole number; got '5'"),
         ({"std": [1, 1, 0]}, "three means and three stds above 0"),
-        ({"scheduler": "drift"}, "scheduler has a name and its settings; got 'drift'"),
+        ({"scheduler": "drift"}, "scheduler has names and values; got 'drift'"),
     ],
 )
 def test_a_damaged_card_is_named(change, message):

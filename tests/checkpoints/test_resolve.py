@@ -19,7 +19,7 @@ from stmg.runtimes.manifest import GraphFile, Manifest, write_manifest
 from stmg.runtimes.normalization import Normalization
 from stmg.runtimes.torch import TorchRuntime
 from stmg.streaming.cost import NetworkCost
-from stmg.streaming.schedulers import FixedPeriod
+from stmg.streaming.schedulers import FixedPeriod, Level
 from zoo import panning
 
 SIZE = (64, 96)
@@ -285,3 +285,66 @@ def test_without_pytorch_a_checkpoint_names_the_extra(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", import_without_torch)
     with pytest.raises(MissingPackageError, match=r'everything else needs PyTorch: pip install "stmg\[torch\]"'):
         load("small-streets")
+
+
+FOREGROUND_CODE = """
+import numpy as np
+from torch import nn
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(3, 1, 3, padding=1), nn.Conv2d(3, 4, 3, padding=1)
+
+    def forward(self, image):
+        return self.one(image), self.two(image)
+
+def network():
+    return Two()
+
+def black_box():
+    return lambda image: image.mean(2, keepdims=True).transpose(2, 0, 1) / 255
+"""
+
+
+def test_output_activation_and_threshold_reach_whatever_runs(tmp_path):
+    (tmp_path / "own.py").write_text(FOREGROUND_CODE)
+    network, black_box = (f"{tmp_path / 'own.py'}:{name}" for name in ("network", "black_box"))
+    soft = resolve(ModelSpec(name=network, device="cpu", activation="probability", threshold=0.2, size=SIZE)).runtime
+    assert (soft.foreground.activation, soft.threshold) == ("probability", 0.2)
+    for output in (1, "1"):
+        assert resolve(ModelSpec(name=network, device="cpu", output=output, size=SIZE)).runtime.num_classes == 4
+    frame = panning(1, SIZE)[0]
+    result = resolve(ModelSpec(name=black_box, threshold=0.7)).step(frame)
+    assert np.array_equal(result.labels, frame.mean(2) / 255 > 0.7)
+
+
+def test_what_has_one_output_or_several_classes_refuses_them(tmp_path):
+    (tmp_path / "own.py").write_text(FOREGROUND_CODE)
+    for name in ("lite0-camvid", f"{tmp_path / 'own.py'}:black_box"):
+        with pytest.raises(SettingsError, match="output cannot be used with"):
+            load(name, output=1, device="cpu")
+    pretend_export(tmp_path / "export", "onnx")
+    with pytest.raises(SettingsError, match="output cannot be used with"):
+        load(tmp_path / "export", output=1)
+    for options in ({"activation": "logits"}, {"threshold": 0.4}):
+        with pytest.raises(SettingsError, match="is for networks of one channel"):
+            load("lite0-camvid", device="cpu", **options)
+
+
+class Scaled(torch.nn.Module):
+    """A network without a convolution or a matrix product."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(1, 3, 1, 1))
+
+    def forward(self, image):
+        return image * self.scale
+
+
+@pytest.mark.parametrize("prepare", [lambda network: network, torch.jit.script])
+def test_a_network_that_cannot_be_counted_costs_none_and_not_nothing(prepare):
+    segmenter = stmg.VideoSegmenter(prepare(Scaled().eval()), device="cpu", scheduler=FixedPeriod(2, Level.CARRY))
+    first, second = (segmenter.step(frame) for frame in panning(2, SIZE))
+    assert (first.macs, second.macs) == (None, 0)

@@ -1,3 +1,4 @@
+import gc
 import json
 
 import numpy as np
@@ -164,6 +165,30 @@ def test_a_shipped_model_survives_being_loaded_and_saved(tmp_path):
     assert np.array_equal(segmenter.step(frame).labels, again.step(frame).labels)
     assert again.settings.scheduler == segmenter.settings.scheduler
     assert again.class_names == segmenter.class_names
+
+
+def weights_in_memory():
+    gc.collect()
+    return sum(each.numel() for each in gc.get_objects() if type(each) is torch.nn.Parameter)
+
+
+def test_the_weights_of_a_checkpoint_are_in_memory_once(saved):
+    before = weights_in_memory()
+    segmenter = stmg.load(saved[0], device="cpu")
+    running = sum(each.numel() for each in segmenter.runtime.network.parameters())
+    assert weights_in_memory() - before == running
+
+
+def test_a_loaded_segmenter_is_saved_again_and_again_with_the_weights_it_was_loaded_with(saved):
+    folder, network = saved
+    segmenter = stmg.load(folder, device="cpu")
+    for _ in range(2):
+        stmg.save(segmenter, folder)
+        again, _ = load_network(folder)
+        assert all(torch.equal(value, again.state_dict()[name]) for name, value in network.state_dict().items())
+    stmg.save(accelerate(build("small", 5), IMAGE), folder)  # other weights, under the same name
+    with pytest.raises(ModelError, match="model has changed on disk since it was loaded; load it again"):
+        stmg.save(segmenter, folder)
 
 
 class EveryThird(FixedPeriod):

@@ -1,5 +1,5 @@
 from commands import is_one_line, run_stmg
-from stmg.evaluation.method import BASE, STMG, Method
+from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
 from stmg.evaluation.storage import read_result
 
 
@@ -11,7 +11,8 @@ def test_a_model_beside_its_base_network_baselines_and_another_network(samples, 
     (run,) = read_result(tmp_path / "benchmark.json").sizes
     assert (run.size, run.frames) == ((96, 128), 4)
     assert run.row(BASE).timing.gain == 1
-    assert run.row(STMG).peak_memory > 10_000_000
+    assert run.row(ONLINE).peak_memory > 10_000_000
+    assert run.row(OFFLINE).peak_memory > 10_000_000
     assert run.row(Method(kind="copied-labels", stride=2)).miou is None  # the video has no labels
     assert run.row(Method(kind="other-model", model="ddrnet23-narrow")).timing.fps > 0
     for name in ("base on every frame", "last labels copied,", "half resolution", "ddrnet23-narrow on"):

@@ -42,6 +42,25 @@ def test_the_papers_protocol_and_every_option_of_the_stream(tmp_path):
     assert json.loads((tmp_path / "evaluation.json").read_text())["paper_protocol"]["level"] == "partial"
 
 
+def test_offline_at_a_budget_of_its_own(samples, tmp_path):
+    options = ("--mode", "offline", "--offline", "fixed:period=4,between=carry", "--motion", "none", "--threads", 1)
+    done = run_stmg("evaluate", samples.model, samples.video, "--limit", 9, *options, "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+    (mode,) = read_result(tmp_path / "evaluation.json").modes
+    assert (mode.mode, mode.settings) == ("offline", "offline fixed (period 4, between carry), motion none")
+    assert mode.network_share == pytest.approx(33.33)
+
+
+def test_realtime_with_the_intervals_that_the_network_takes(samples, tmp_path):
+    options = ("--mode", "realtime", "--network-intervals", "1,3", "--threads", 1)
+    done = run_stmg("evaluate", samples.model, samples.video, "--limit", 6, *options, "--out", tmp_path, columns=80)
+    assert done.returncode == 0, done.stderr
+    assert [mode.network_intervals for mode in read_result(tmp_path / "evaluation.json").modes] == [1, 1, 3, 3]
+    for name in ("realtime, 1 interval", "copied, 3 intervals"):
+        assert name in done.stdout
+    assert max(map(len, done.stdout.splitlines()[:-1])) <= 80
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -49,6 +68,10 @@ def test_the_papers_protocol_and_every_option_of_the_stream(tmp_path):
         (("nothing", "street:0-0"), "nothing"),
         (("small-streets", "street:0-0", "--split", "test"), "no split 'test'"),
         (("small-streets", "street:0-0", "--size", "big"), "HEIGHTxWIDTH"),
+        (("small-streets", "street:0-0", "--mode", "fast"), "mode is one of offline, online, realtime"),
+        (("small-streets", "street:0-0", "--network-intervals", "1"), "network_intervals are for realtime"),
+        (("small-streets", "street:0-0", "--network-intervals", "1,x"), "such as 1,2,4; got '1,x'"),
+        (("small-streets", "street:0-0", "--mode", "online", "--offline", "drift"), "--offline is for offline mode"),
     ],
 )
 def test_what_cannot_be_evaluated_is_said_in_a_line(arguments, message):

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import time
 
@@ -7,10 +8,13 @@ import av
 import numpy as np
 import pytest
 import torch
+from PIL import Image as PillowImage
 
 import stmg
+from clips import clip
 from commands import is_one_line, run_stmg, spawn_stmg, start_stmg
-from stmg.cli.segment import Summary
+from results import result
+from stmg.cli.summary import Summary
 from stmg.networks import build
 
 
@@ -35,14 +39,105 @@ def test_everything_named_is_written(samples, tmp_path):
     assert "20 frames" in done.stdout
 
 
-def test_every_other_frame_of_a_folder_at_another_size(samples, tmp_path):
+def test_every_other_frame_of_a_folder_worked_at_another_size_is_written_at_its_own(samples, tmp_path):
     arguments = ["--every", 2, "--limit", 5, "--size", "48x64", "--scheduler", "fixed:period=2,between=carry"]
     out = tmp_path / "short.mp4"
     done = run_stmg("segment", samples.frames, "-m", samples.model, "-o", out, "--motion", "none", *arguments)
     assert done.returncode == 0, done.stderr
     with av.open(str(out)) as video:
         sizes = [(frame.height, frame.width) for frame in video.decode(video=0)]
-    assert sizes == [(48, 64)] * 5
+    assert sizes == [(96, 128)] * 5
+
+
+def run_segment(samples, out, *more):
+    return run_stmg("segment", samples.video, "-m", samples.model, "-o", out, "--save", "records", *more)
+
+
+def read_levels(folder):
+    return [json.loads(line)["level"] for line in (folder / "records.jsonl").read_text().splitlines()]
+
+
+def test_a_file_is_offline_unless_another_mode_is_named(samples, tmp_path):
+    done = run_segment(samples, tmp_path / "a", "--scheduler", "fixed:period=4,between=carry")
+    assert done.returncode == 0, done.stderr
+    assert "offline: 20 frames" in done.stdout
+    assert "network ran 6 times for 20 frames" in done.stdout
+    # The first and the last frame are anchors, and every fourth between them.
+    assert [index for index, level in enumerate(read_levels(tmp_path / "a")) if level == "key"] == [0, 4, 8, 12, 16, 19]
+    done = run_segment(samples, tmp_path / "b", "--scheduler", "fixed:period=4,between=carry", "--mode", "online")
+    assert "online: 20 frames" in done.stdout
+    assert [index for index, level in enumerate(read_levels(tmp_path / "b")) if level == "key"] == [0, 4, 8, 12, 16]
+
+
+def test_a_delay_brings_anchors_together(samples, tmp_path):
+    done = run_segment(samples, tmp_path, "--delay", 8, "--scheduler", "fixed:period=10,between=carry")
+    assert done.returncode == 0, done.stderr
+    assert [index for index, level in enumerate(read_levels(tmp_path)) if level == "key"] == [
+        0,
+        3,
+        6,
+        9,
+        12,
+        15,
+        18,
+        19,
+    ]
+
+
+def test_a_file_is_played_at_its_own_rate_in_realtime(samples, tmp_path):
+    begun = time.perf_counter()
+    done = run_segment(samples, tmp_path, "--mode", "realtime", "--pace")
+    assert done.returncode == 0, done.stderr
+    assert time.perf_counter() - begun > 1.9  # 20 frames at 10 Hz
+    assert "realtime: " in done.stdout
+    assert "ms (p50)" in done.stdout
+    assert "ms (p95); network ran" in done.stdout
+    dropped = int(done.stdout.split(" frames came faster")[0].split()[-1]) if "came faster" in done.stdout else 0
+    assert count_records(tmp_path) == 20 - dropped
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--mode", "always"], "mode is one of offline, online, realtime; got 'always'"),
+        (["--pace"], "--pace is for --mode realtime; the mode is offline"),
+        (["--delay", 8, "--mode", "online"], "--delay is for --mode offline; the mode is online"),
+        (["--scheduler", "paper"], "only --mode online does"),
+        (["--scheduler", "drift", "--mode", "realtime"], "--scheduler cannot be used in realtime"),
+        (["--fusion", 0.2], "--fusion is for --mode online; the mode is offline"),
+        (["--settings", "nowhere.yaml"], "nowhere.yaml cannot be read as settings"),
+    ],
+)
+def test_what_a_mode_does_not_use_is_refused(samples, tmp_path, more, message):
+    done = run_segment(samples, tmp_path, *more)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert is_one_line(done.stderr)
+
+
+def test_settings_come_from_a_file_and_options_before_it(samples, tmp_path):
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("mode: online\nscheduler: {name: fixed, period: 5, between: carry}\nsize: [48, 64]\n")
+    done = run_segment(samples, tmp_path, "--settings", settings)
+    assert done.returncode == 0, done.stderr
+    assert "online: 20 frames" in done.stdout
+    assert read_levels(tmp_path).count("key") == 4
+    done = run_segment(samples, tmp_path, "--settings", settings, "--scheduler", "always-key")
+    assert read_levels(tmp_path).count("key") == 20
+    done = run_segment(samples, tmp_path, "--settings", settings, "--mode", "offline")
+    assert "offline: 20 frames" in done.stdout
+
+
+def test_frames_larger_than_the_models_own_are_worked_at_smaller_and_written_at_their_own_size(samples, tmp_path):
+    large = clip(tmp_path / "large.mp4", 6, size=(180, 320))
+    saves = ["--save", "labels", "--save", "overlay"]
+    done = run_stmg("segment", large, "-m", samples.model, "-o", tmp_path / "out", *saves)
+    assert done.returncode == 0, done.stderr
+    with av.open(str(tmp_path / "out" / "overlay.mp4")) as video:
+        assert {(frame.height, frame.width) for frame in video.decode(video=0)} == {(180, 320)}
+    labels = np.asarray(PillowImage.open(tmp_path / "out" / "labels" / "000003.png"))
+    assert labels.shape == (180, 320)
+    assert len(np.unique(labels, axis=0)) <= 80  # rows of labels were repeated from the 80 of the size worked at
 
 
 def test_standard_input_is_a_source(samples, tmp_path):
@@ -121,7 +216,7 @@ def test_an_error_in_the_users_own_function_keeps_its_traceback_and_is_no_bug_of
         ("video.mp4", "model", ["--fusion", "2"], "fusion"),
         ("video.mp4", "model", ["--size", "big"], "HEIGHTxWIDTH"),
         ("video.mp4", "model", ["--normalize", "most"], "normalization"),
-        ("video.mp4", "model", ["--save", "gif"], "--save is overlay, records, timeline, labels; got 'gif'"),
+        ("video.mp4", "model", ["--save", "gif"], "; got 'gif'"),
         ("video.mp4", "model", ["--device", "quantum"], "no device"),
         ("video.mp4", "model", ["--precision", "fp8"], "fp8"),
         ("video.mp4", "model", ["--runtime", "tflow"], "no runtime is called"),
@@ -221,12 +316,42 @@ def test_the_summary_counts_frames_by_level():
         scheduler=stmg.FixedPeriod(2, stmg.Level.CARRY),
         motion="none",
     )
-    for result in segmenter.stream([texture] * 3):
-        summary.add(result)
+    for each in segmenter.stream([texture] * 3):
+        summary.add(each)
     assert summary.frames == {"key": 2, "carry": 1}
     assert summary.num_frames == 3
     assert summary.shares() == "carry 33% key 67%"
     assert summary.motion == {"none": 3}
     assert set(summary.milliseconds) == {"key", "carry"}
-    assert summary.line().startswith("3 frames, ")
-    assert summary.line().endswith("from source to outputs; flow: none 3")
+    assert summary.line().startswith("online: 3 frames, ")
+    assert summary.mode_lines() == []
+    assert summary.line().endswith("from source to outputs; MACs not counted; flow: none 3")
+
+
+def test_the_summary_of_realtime_tells_latency_age_runs_and_stale_frames():
+    summary = Summary("realtime")
+    ages = [0, 1, 2, 1, 2, 3, 4, 0]  # the network answers frames 0, 2 and, after a cut at 6, 7
+    for index, age in enumerate(ages):
+        summary.add(result(index, anchor_distance=age, stale=index == 6, latency_ms=float(index + 1)))
+    assert summary.runs == 3
+    assert (summary.latency(0.5), summary.latency(0.95)) == (4.0, 8.0)
+    first, second = summary.mode_lines()
+    assert "latency 4.0 ms (p50), 8.0 ms (p95)" in first
+    assert "network ran 3 times for 8 frames" in first
+    assert "1.6 frames before" in first
+    assert second.startswith("1 frames showed the labels of another scene")
+
+
+def test_a_wish_steers_the_budget_and_the_summary_says_what_was_measured(samples, tmp_path):
+    for mode in ("online", "offline"):
+        done = run_segment(
+            samples, tmp_path / mode, "--mode", mode, "--max-change", "0.1%", "--scheduler", "drift:longest=4"
+        )
+        assert done.returncode == 0, done.stderr
+        audits = [json.loads(line)["audit"] for line in (tmp_path / mode / "records.jsonl").read_text().splitlines()]
+        number = sum(audit is not None for audit in audits)
+        assert number >= 2
+        assert re.search(rf"measured change [0-9.]+% of pixels over {number} anchors", done.stdout)
+    done = run_segment(samples, tmp_path / "paper", "--mode", "online", "--max-change", "2%", "--scheduler", "paper")
+    assert done.returncode == 2
+    assert "max_change steers a drift budget, and the scheduler paper has none" in done.stderr

@@ -1,5 +1,7 @@
 """The headline table: a model, its base network, baselines, other networks and other runtimes over the same frames."""
 
+from dataclasses import replace
+
 import cv2
 import pytest
 
@@ -9,7 +11,7 @@ from stmg.evaluation import benchmark as module
 from stmg.evaluation.baselines import COPY_STRIDES, WARP_STRIDES
 from stmg.evaluation.benchmark import benchmark
 from stmg.evaluation.clip import read_clip
-from stmg.evaluation.method import BASE, STMG, Method
+from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
 from stmg.streaming.schedulers import Level
 
 SIZE = (48, 64)
@@ -23,19 +25,15 @@ def run(benchmark_result):
 
 def test_every_method_has_a_row(run):
     methods = {row.method for row in run.rows}
-    assert {BASE, STMG, Method(kind="paper"), Method(kind="half-resolution")} < methods
+    assert {BASE, OFFLINE, ONLINE, Method(kind="paper"), Method(kind="half-resolution")} < methods
     assert {Method(kind="copied-labels", stride=stride) for stride in COPY_STRIDES} < methods
     assert {Method(kind="warped-logits", stride=stride) for stride in WARP_STRIDES} < methods
-    assert {method.budget for method in methods if method.kind == "stmg" and method.runtime is None} == {
-        None,
-        0.15,
-        0.6,
-        1.2,
-    }
+    for kind, budgets in (("online", {None, 0.15, 0.6, 1.2}), ("offline", {None, 0.3, 1.2, 2.4})):
+        assert {method.budget for method in methods if method.kind == kind and method.runtime is None} == budgets
     assert {method.model for method in methods if method.kind == "other-model"} > {"ddrnet23-narrow"}
     exports = [method for method in methods if method.runtime is not None]
     assert {(method.kind, method.runtime, method.bits) for method in exports} == {
-        (kind, "onnxruntime", 32) for kind in ("base", "stmg", "paper")
+        (kind, "onnxruntime", 32) for kind in ("base", "online", "offline", "paper")
     }
     assert {method.export for method in exports} == {None, "again"}  # two exports alike are told apart
 
@@ -43,13 +41,15 @@ def test_every_method_has_a_row(run):
 def test_the_model_itself_comes_first_and_gains_nothing(run):
     assert run.rows[0].method == BASE
     assert run.rows[0].timing.gain == 1
-    assert run.row(STMG).timing.gain != 1
+    assert run.row(ONLINE).timing.gain != 1
 
 
 def test_a_gain_is_relative_to_the_base_on_the_same_runtime(run):
     for row in run.rows:
         reference = run.row(row.method.reference)
         assert reference.method.runtime == row.method.runtime
+        if row.method.kind == "offline":
+            continue  # relative to whole passes of the base
         slower, faster = reference.timing.fps_range
         low, high = row.timing.fps_range
         assert low / faster - 1e-3 <= row.timing.gain <= high / slower + 1e-3
@@ -64,6 +64,64 @@ def test_accuracy_is_measured_where_it_means_something(run):
     assert run.row(Method(kind="base", runtime="onnxruntime", bits=32)).miou == pytest.approx(base.miou, abs=0.5)
     (same,) = (row for row in run.rows if row.method.kind == "other-model" and row.miou is not None)
     assert same.miou == base.miou  # the other model has the same weights
+
+
+def test_offline_is_timed_over_whole_passes_beside_the_base(run):
+    passes = {row.method: row for row in run.passes}
+    export = Method(kind="base", runtime="onnxruntime", bits=32)
+    assert {BASE, ONLINE, OFFLINE, export, replace(export, kind="offline")} < set(passes)
+    assert {method.kind for method in passes} == {"base", "online", "offline"}
+    assert passes[BASE].gain == passes[export].gain == 1
+    for method, row in passes.items():
+        slower, faster = passes[method.reference].fps_range
+        low, high = row.fps_range
+        assert low / faster - 1e-3 <= row.gain <= high / slower + 1e-3
+        if method.kind == "offline":
+            assert run.row(method).timing.gain == row.gain
+    offline = run.row(OFFLINE).timing
+    assert (offline.slowest_frame, offline.carry_overhead) == (None, None)  # its frames wait for later ones
+    assert offline.cost.macs < run.row(BASE).timing.cost.macs
+
+
+def test_an_export_is_held_against_its_own_base_and_the_models(run):
+    for row in run.rows:
+        assert (row.model_gain is None) == (row.method.runtime is None)
+        if row.model_gain is not None:
+            low, high = row.model_gain_range
+            assert low <= row.model_gain <= high
+    base, other = run.row(BASE), run.row(Method(kind="base", runtime="onnxruntime", bits=32))
+    assert other.timing.gain == 1
+    assert other.model_gain == pytest.approx(other.timing.fps / base.timing.fps, rel=0.5)
+
+
+def test_realtime_answers_a_source_at_its_rate(run):
+    live = {row.method: row for row in run.realtime}
+    assert Method(kind="realtime") in live
+    assert Method(kind="realtime", runtime="onnxruntime", bits=32) in live
+    for row in live.values():
+        assert (row.rate, row.frames) == (60, 6)
+        assert 1 <= row.network_runs <= row.frames - row.dropped
+        assert row.latency.max_ms >= row.latency.p95_ms >= row.latency.p50_ms > 0
+        assert 0 <= row.mean_age <= row.p95_age <= row.frames
+        assert row.miou > 0
+
+
+@pytest.mark.parametrize("mode", ["online", "offline", "realtime"])
+def test_one_mode_alone(monkeypatch, mode):
+    monkeypatch.setattr(module, "peak_memory", lambda make_segmenter, frames, mode: 1)
+    spec = ModelSpec(name="small", device="cpu", size=SIZE)
+    (run,) = benchmark(spec, "street:0-0", frames=3, repeats=1, mode=mode).sizes
+    assert [row.method.kind for row in run.rows] == (["base"] if mode == "realtime" else ["base", mode])
+    assert len(run.passes) == (2 if mode == "offline" else 0)
+    assert len(run.realtime) == (1 if mode == "realtime" else 0)
+    assert all(row.rate == 15 for row in run.realtime)  # the streets' own
+
+
+def test_modes_and_rates_that_make_no_sense_are_refused():
+    with pytest.raises(SettingsError, match="mode is one of offline, online, realtime; got 'fast'"):
+        benchmark("small", "street:0-0", mode="fast")
+    with pytest.raises(SettingsError, match="rate is for realtime"):
+        benchmark("small", "street:0-0", mode="online", rate=30)
 
 
 def test_strides_cost_what_they_should(run):
@@ -81,8 +139,8 @@ def test_strides_cost_what_they_should(run):
 
 def test_memory_and_latencies_are_of_the_rows_that_have_them(run):
     measured = {row.method.kind for row in run.rows if row.peak_memory is not None}
-    assert measured == {"base", "stmg", "paper"}
-    assert [row.method for row in run.rows if row.latencies] == [BASE, STMG]
+    assert measured == {"base", "online", "offline", "paper"}
+    assert [row.method for row in run.rows if row.latencies] == [BASE, ONLINE]
     assert all(len(row.latencies) == len(row.levels) == 6 for row in run.rows if row.latencies)
 
 
@@ -98,7 +156,7 @@ def test_a_folder_that_is_no_export_is_refused(tmp_path):
 
 
 def test_an_interruption_leaves_the_sizes_that_are_done(monkeypatch):
-    monkeypatch.setattr(module, "peak_memory", lambda make_stepper, frames: 1)
+    monkeypatch.setattr(module, "peak_memory", lambda make_segmenter, frames, mode: 1)
     spec = ModelSpec(name="small", device="cpu")
 
     def stop(progress):

@@ -9,7 +9,8 @@ from fakes import WatchedRuntime
 from stmg import VideoSegmenter
 from stmg.data.dataset import Dataset
 from stmg.data.synthetic.dataset import RenderedVideo
-from stmg.errors import DataError
+from stmg.errors import DataError, SettingsError
+from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.evaluation.evaluate import evaluate
 from stmg.evaluation.streams import stream_figures
 from stmg.streaming.schedulers import FixedPeriod, Level
@@ -43,6 +44,74 @@ def test_the_base_agrees_with_itself_and_a_stream_is_measured_as_a_stream(datase
     assert stream.cost.macs == pytest.approx(base.cost.macs / 3, abs=1)
     assert [frame.level for frame in result.frames] == 4 * [Level.KEY, Level.CARRY, Level.CARRY]
     assert sum(result.motion.values()) == 12
+
+
+def test_modes_are_measured_side_by_side_and_alone_alike(dataset, runtime):
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(3, Level.CARRY), offline=FixedPeriod(4, Level.CARRY))
+    both = evaluate(segmenter, dataset, size=SIZE)
+    assert [mode.mode for mode in both.modes] == ["online", "offline"]
+    assert both.stream == both.mode("online").scores
+    for mode in ("online", "offline"):
+        alone = evaluate(segmenter, dataset, size=SIZE, mode=mode)
+        assert alone.modes == (both.mode(mode),)
+        assert alone.base == both.base
+
+
+def test_offline_is_the_stream_of_each_video(dataset, runtime):
+    segmenter = VideoSegmenter(runtime, offline=FixedPeriod(4, Level.CARRY))
+    mode = evaluate(segmenter, dataset, size=SIZE).mode("offline")
+    counts, distances = ConfusionMatrix(dataset.num_classes), []
+    for video in dataset.videos("val"):
+        images = [video.image(index, SIZE) for index in range(len(video))]
+        for index, result in enumerate(segmenter.stream(images, mode="offline")):
+            counts.add(result.labels, video.truth(index, SIZE))
+            distances.append(result.anchor_distance)
+    assert distances == 2 * [0, 1, 2, 1, 0, 0]
+    assert mode.scores.miou == pytest.approx(100 * counts.mean_iou(), abs=1e-3)
+    assert mode.network_share == 50
+    assert mode.mean_distance == pytest.approx(np.mean(distances), abs=1e-3)
+    assert [(each.distance, each.share) for each in mode.scores.by_distance] == [(0, 50), (1, 33.33), (2, 16.67)]
+    anchors = mode.scores.by_distance[0]
+    assert anchors.miou == anchors.base_miou  # they are the base network's
+    assert mode.settings == "offline fixed (period 4, between carry), motion dis"
+
+
+def test_realtime_is_simulated_with_a_network_of_so_many_intervals(dataset, runtime):
+    result = evaluate(VideoSegmenter(runtime), dataset, size=SIZE, mode="realtime", network_intervals=[1, 3])
+    assert [(mode.network_intervals, mode.copied) for mode in result.modes] == [
+        (1, False),
+        (1, True),
+        (3, False),
+        (3, True),
+    ]
+    one, copied_one, three, copied_three = result.modes
+    # Six frames: the first is waited for, the second is given to the network at once, and answered intervals later.
+    assert [each.distance for each in copied_one.scores.by_distance] == [0, 1]
+    assert [(each.distance, each.share) for each in copied_three.scores.by_distance] == [
+        (0, 16.67),
+        (1, 16.67),
+        (2, 16.67),
+        (3, 33.33),
+        (4, 16.67),
+    ]
+    assert copied_three.network_share == 50  # frames 0, 1 and 4
+    assert copied_three.scores.cost.macs == pytest.approx(result.base.cost.macs / 2, abs=1)
+    assert three.scores.agreement_pixels != copied_three.scores.agreement_pixels
+    assert one.mean_distance <= three.mean_distance
+    assert {mode.stale_share for mode in result.modes} == {0}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "fast"}, "mode is one of offline, online, realtime; got 'fast'"),
+        ({"network_intervals": [1]}, "network_intervals are for realtime; mode is not given"),
+        ({"mode": "realtime", "network_intervals": [0]}, "whole numbers from 1; got 0"),
+    ],
+)
+def test_modes_that_make_no_sense_are_refused(dataset, runtime, options, message):
+    with pytest.raises(SettingsError, match=message):
+        evaluate(VideoSegmenter(runtime), dataset, size=SIZE, **options)
 
 
 def test_the_first_frames_and_the_masks_are_pictured(dataset, runtime):
@@ -113,6 +182,7 @@ def test_an_interruption_leaves_the_frames_that_are_done(dataset, runtime):
     result = evaluate(VideoSegmenter(runtime), dataset, size=SIZE, paper_protocol=True, on_frame=stop_after(4))
     assert result.interrupted
     assert (result.stream.frames, len(result.frames), result.paper_protocol) == (4, 4, None)
+    assert {mode.scores.frames for mode in result.modes} == {result.base.frames} == {4}  # all of the same frames
 
 
 def test_an_export_computes_exactly_the_chosen_blocks(dataset, runtime):

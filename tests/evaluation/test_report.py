@@ -19,7 +19,7 @@ def evaluation(dataset, runtime):
 
 def test_the_page_holds_tables_and_pictures_and_fetches_nothing(evaluation, benchmark_result):
     page = render_html([evaluation, benchmark_result])
-    assert page.count("data:image/png;base64") == len(evaluation.pictures) + 2 + 2
+    assert page.count("data:image/png;base64") == len(evaluation.pictures) + 2 + 3
     assert "http" not in page
     assert "&lt;mine&gt;" in page
     assert "<mine>" not in page
@@ -32,12 +32,15 @@ def test_a_picture_that_is_gone_is_left_out(evaluation):
     assert page.count("data:image/png;base64") == 2
 
 
-def test_each_result_is_a_line_of_the_summary(evaluation, benchmark_result):
+def test_each_mode_of_each_result_is_a_line_of_the_summary(evaluation, benchmark_result):
     lines = summarize([evaluation, benchmark_result])
-    assert len(lines) == 2
-    assert f"mIoU {evaluation.stream.miou:.2f} instead of {evaluation.base.miou:.2f}" in lines[0]
+    assert len(lines) == 2 + 3
+    for line, mode in zip(lines, evaluation.modes, strict=False):
+        assert mode.name in line
+        assert f"mIoU {mode.scores.miou:.2f} instead of {evaluation.base.miou:.2f}" in line
     assert "at 33.3 % of the MACs" in lines[0]
-    assert "FPS instead of" in lines[1]
+    assert "FPS instead of" in lines[2]
+    assert "ms at p95" in lines[4]
     assert "<h1>" in render_html([])
 
 

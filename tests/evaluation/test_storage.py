@@ -10,7 +10,6 @@ from stmg import VideoSegmenter
 from stmg.errors import DataError
 from stmg.evaluation.ablate import ablate
 from stmg.evaluation.evaluate import evaluate
-from stmg.evaluation.profile import profile
 from stmg.evaluation.results import BenchmarkResult
 from stmg.evaluation.storage import read_result, read_results, to_json, write_result
 from stmg.streaming.schedulers import FixedPeriod
@@ -26,15 +25,15 @@ def results(dataset, runtime, frames, benchmark_result):
         "evaluation": evaluate(segmenter, dataset, size=SIZE, limit=4, paper_protocol=True),
         "benchmark": benchmark_result,
         "ablation": ablate(segmenter, dataset, size=SIZE, seeds=2, limit=2),
-        "profile": profile(frames, segmenter),
+        "realtime": evaluate(segmenter, dataset, size=SIZE, limit=4, mode="realtime"),
     }
 
 
-@pytest.mark.parametrize("kind", ["evaluation", "benchmark", "ablation", "profile"])
-def test_what_is_read_is_what_was_written(kind, results, tmp_path):
-    written = replace(results[kind], command="stmg something")
+@pytest.mark.parametrize("name", ["evaluation", "realtime", "benchmark", "ablation"])
+def test_what_is_read_is_what_was_written(name, results, tmp_path):
+    written = replace(results[name], command="stmg something")
     path = write_result(written, tmp_path)
-    assert path == tmp_path / f"{kind}.json"
+    assert path == tmp_path / f"{written.kind}.json"
     assert read_result(path) == written
     assert read_results([tmp_path]) == [written]
     assert "NaN" not in path.read_text()
@@ -51,7 +50,7 @@ def test_pictures_are_beside_the_result(results, tmp_path):
 
 
 def test_a_number_that_is_none_is_never_written(results):
-    spoiled = replace(results["profile"], base_ms=math.nan)
+    spoiled = replace(results["evaluation"], truth_consistency=math.nan)
     with pytest.raises(ValueError, match="not JSON compliant"):
         to_json(spoiled)
 

@@ -13,7 +13,7 @@ import pytest
 
 from results import result, write_frames
 from stmg.errors import SettingsError
-from stmg.outputs import overlay_video
+from stmg.outputs import video_file
 from stmg.outputs.overlay_video import OverlayVideo
 
 
@@ -105,7 +105,7 @@ def test_only_known_suffixes_and_sensible_numbers_are_accepted(tmp_path: Path) -
 
 
 def test_without_x264_mpeg4_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlay_video, "_can_encode", lambda name: name == "mpeg4")
+    monkeypatch.setattr(video_file, "_can_encode", lambda name: name == "mpeg4")
     with OverlayVideo(tmp_path / "overlay.mp4", fps=29.97) as sink:
         write_frames(sink, 5)
     assert len(decoded(tmp_path / "overlay.mp4")) == 5

@@ -12,6 +12,7 @@ from results import result, write_frames
 from stmg.errors import MissingPackageError
 from stmg.outputs import timeline
 from stmg.outputs.timeline import Timeline
+from stmg.streaming.audit import Audit
 from stmg.streaming.schedulers import Level
 
 
@@ -75,3 +76,16 @@ def test_a_missing_matplotlib_is_noticed_before_the_run(tmp_path: Path, monkeypa
     monkeypatch.setattr(builtins, "__import__", without_matplotlib)
     with pytest.raises(MissingPackageError, match=r'the timeline needs matplotlib: pip install "stmg\[plots\]"'):
         Timeline(tmp_path / "timeline.png")
+
+
+@pytest.mark.parametrize("changed", [0.0, 0.02])
+def test_what_audits_measured_is_drawn_though_most_frames_have_none(tmp_path: Path, changed: float) -> None:
+    with Timeline(tmp_path / "with.png") as sink, Timeline(tmp_path / "without.png") as other:
+        for index in range(12):
+            audit = Audit(changed, {}, 5) if index in (5, 10) else None
+            sink.write(result(index, audit=audit))
+            other.write(result(index))
+    assert (tmp_path / "with.png").read_bytes() != (tmp_path / "without.png").read_bytes()
+    spans = [timeline._Span.from_result(result(0, audit=each)) for each in (None, Audit(changed, {}, 5))]
+    assert spans[0].join(spans[1]).measured == spans[1].join(spans[0]).measured == changed
+    assert math.isnan(spans[0].join(spans[0]).measured)

@@ -44,6 +44,8 @@ def test_every_runtime_has_every_member_of_the_protocol(runtime):
     logits = runtime.full(prepared).logits
     share = np.full((4, 4), 0.5, np.float32)
     assert runtime.labels(runtime.fuse(logits, logits, None, share), SIZE).shape == SIZE
+    assert runtime.probability(logits, SIZE) is None  # of several classes
+    assert runtime.threshold == 0.5
     assert runtime.cost(SIZE, Level.CARRY, (False,) * runtime.num_blocks, 1.0, False).macs == 0
 
 

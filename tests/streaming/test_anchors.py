@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from stmg.runtimes.callable import CallableRuntime
-from stmg.streaming.anchors import OUTSIDE, Anchor, Side, blend, carry, compute_anchor, halve, match_error
+from stmg.streaming.anchors import OUTSIDE, Anchor, Side, blend, carry, compute_anchor, match_error, shrink, softmax
 from stmg.video.frames import Frame
 from zoo import colors, texture
 
@@ -17,15 +17,18 @@ def shift(pixels):
 
 
 def anchor(labels, logits=None, image=None):
-    return Anchor(labels, logits, halve(texture(*SIZE) if image is None else image))
+    return Anchor(
+        labels, None if logits is None else softmax(logits), shrink(texture(*SIZE) if image is None else image)
+    )
 
 
 def test_an_anchor_is_what_the_network_gives():
     image = texture(*SIZE)
     computed = compute_anchor(CallableRuntime(colors), Frame(image))
     assert np.array_equal(computed.labels, image.argmax(2))
-    assert np.array_equal(computed.logits, image.astype(np.float32))
-    assert computed.small.shape == (24, 32, 3)
+    assert np.array_equal(computed.probabilities.argmax(2), image.argmax(2))
+    assert np.allclose(computed.probabilities.sum(2), 1)
+    assert computed.small.shape == (12, 16, 3)
 
 
 def test_carried_labels_are_those_where_the_flow_leads():
@@ -39,7 +42,7 @@ def test_where_both_sides_agree_their_label_is_taken_whatever_the_logits_say():
     logits = np.zeros((6, 8, 3), np.float32)
     logits[..., 0] = 9
     sides = [Side(anchor(labels, logits), None, 1), Side(anchor(labels, logits), None, 1)]
-    assert (blend(*sides, halve(texture(*SIZE))) == 2).all()
+    assert (blend(*sides, shrink(texture(*SIZE))) == 2).all()
 
 
 def test_where_they_disagree_the_surer_side_wins_and_the_nearer_counts_more():
@@ -48,8 +51,8 @@ def test_where_they_disagree_the_surer_side_wins_and_the_nearer_counts_more():
     sure, unsure = np.zeros((6, 8, 2), np.float32), np.zeros((6, 8, 2), np.float32)
     sure[..., 0], unsure[..., 1] = 5, 0.5
     left, right = Side(anchor(one, sure, image), None, 1), Side(anchor(two, unsure, image), None, 1)
-    assert (blend(left, right, halve(image)) == 0).all()
-    assert (blend(left._replace(distance=9), right, halve(image)) == 1).all()
+    assert (blend(left, right, shrink(image)) == 0).all()
+    assert (blend(left._replace(distance=9), right, shrink(image)) == 1).all()
 
 
 def test_the_side_that_does_not_explain_the_frame_counts_little():
@@ -58,14 +61,14 @@ def test_the_side_that_does_not_explain_the_frame_counts_little():
     logits = [np.zeros((6, 8, 2), np.float32) for _ in range(2)]
     logits[0][..., 0], logits[1][..., 1] = 3, 3
     left, right = Side(anchor(one, logits[0], other), None, 1), Side(anchor(two, logits[1], image), None, 1)
-    assert (blend(left, right, halve(image)) == 1).mean() > 0.95
+    assert (blend(left, right, shrink(image)) == 1).mean() > 0.95
 
 
 def test_of_labels_alone_the_side_with_the_larger_weight_is_taken():
     image = texture(*SIZE)
     one, two = np.full(SIZE, 0, np.uint8), np.full(SIZE, 1, np.uint8)
     left, right = Side(anchor(one, None, image), None, 2), Side(anchor(two, None, image), None, 1)
-    assert (blend(left, right, halve(image)) == 1).all()
+    assert (blend(left, right, shrink(image)) == 1).all()
 
 
 @pytest.mark.parametrize("channels", [1, 2])
@@ -75,11 +78,11 @@ def test_one_channel_is_a_class_against_the_background(channels):
     logits = np.zeros((6, 8, channels), np.float32)
     logits[..., -1] = 2
     sides = [Side(anchor(labels, logits, image), None, 1) for labels in (one, two)]
-    assert (blend(*sides, halve(image)) == 1).all()
+    assert (blend(*sides, shrink(image)) == 1).all()
 
 
 def test_what_comes_from_outside_the_frame_is_explained_badly():
     image = texture(*SIZE)
-    error = match_error(Side(anchor(np.zeros(SIZE, np.uint8), None, image), shift(16), 1), halve(image))
-    assert (error[:, 26:] == OUTSIDE).all()
-    assert (match_error(Side(anchor(np.zeros(SIZE, np.uint8), None, image), None, 1), halve(image)) == 0).all()
+    error = match_error(Side(anchor(np.zeros(SIZE, np.uint8), None, image), shift(16), 1), shrink(image))
+    assert (error[:, 13:] == OUTSIDE).all()
+    assert (match_error(Side(anchor(np.zeros(SIZE, np.uint8), None, image), None, 1), shrink(image)) == 0).all()

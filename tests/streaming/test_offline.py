@@ -10,7 +10,7 @@ import pytest
 from stmg.errors import SettingsError
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.anchors import Side, blend, compute_anchor, halve
+from stmg.streaming.anchors import Side, blend, compute_anchor, shrink
 from stmg.streaming.flow import compose, invert
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.offline import WINDOWS, Offline
@@ -37,7 +37,7 @@ def test_frames_between_two_anchors_are_blended_from_both_as_by_hand():
     left, right = (compute_anchor(CallableRuntime(colors), frames[n]) for n in (4, 8))
     to_left = compose(back[4], back[5])
     to_right = compose(invert(back[7]), invert(back[6]))
-    expected = blend(Side(left, to_left, 2), Side(right, to_right, 2), halve(frames[6].image))
+    expected = blend(Side(left, to_left, 2), Side(right, to_right, 2), shrink(frames[6].image))
     assert np.array_equal(results[6].labels, expected)
     assert np.array_equal(results[4].labels, left.labels)
 

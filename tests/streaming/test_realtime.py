@@ -1,11 +1,12 @@
 """Realtime: driven with an executor and a clock of the test's own, so that every label is known beforehand."""
 
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+from fakes import Worker
 from stmg.runtimes.callable import CallableRuntime
 from stmg.streaming.flow import compose, warp
 from stmg.streaming.motion import DisMotion, make_view
@@ -15,45 +16,6 @@ from stmg.streaming.settings import StreamSettings
 from stmg.video.frames import Frame
 from stmg.video.labels import IGNORE
 from zoo import colors, panning, texture
-
-
-class Worker:
-    """An executor whose tasks take so many frame intervals."""
-
-    def __init__(self, intervals):
-        self.intervals, self.waiting, self.started = intervals, [], 0
-
-    def submit(self, function, *args):
-        future = Eager(function, args)
-        self.waiting.append((self.intervals, future))
-        self.started += 1
-        return future
-
-    def tick(self):
-        self.waiting = [(left - 1, future) for left, future in self.waiting]
-        for left, future in self.waiting:
-            if left <= 0:
-                future.run()
-        self.waiting = [(left, future) for left, future in self.waiting if left > 0]
-
-
-class Eager(Future):
-    """A task that runs when somebody waits for it, or when its time has come."""
-
-    def __init__(self, function, args):
-        super().__init__()
-        self.function, self.args = function, args
-
-    def run(self):
-        if not self.done():
-            try:
-                self.set_result(self.function(*self.args))
-            except Exception as error:
-                self.set_exception(error)
-
-    def result(self, timeout=None):
-        self.run()
-        return super().result(timeout)
 
 
 def run(frames, intervals, function=colors, **options):

@@ -40,7 +40,7 @@ def test_options_replace_those_of_a_base_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fusoin": 0.1}, "no option 'fusoin'; there are scheduler, offline, motion, masking"),
+        ({"fusoin": 0.1}, r"no option 'fusoin'; there are .*scheduler, offline, motion, masking.* max_change"),
         ({"scheduler": "whenever"}, "no scheduler is called 'whenever'; there are drift, paper"),
         ({"scheduler": 5}, "scheduler is one of drift, paper, fixed, per-frame, always-key or a Scheduler; got 5"),
         ({"motion": "raft"}, "no motion estimator is called 'raft'; there are dis, dis-medium, dis-fine, codec, none"),

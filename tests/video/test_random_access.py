@@ -21,7 +21,8 @@ def test_frames_in_any_order_are_those_of_the_stream(tmp_path: Path, b_frames: i
     assert (len(video), video.fps, video.size) == (30, 25, frames[0].size)
     for index in (29, 0, 13, 12, 11, 1):
         assert np.array_equal(video.read(index), frames[index].image)
-    assert rotation or is_picture(video.read(7), 7)
+    if not rotation:
+        assert is_picture(video.read(7), 7)
 
 
 def test_a_process_gets_it_as_it_is(tmp_path: Path) -> None:

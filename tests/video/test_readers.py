@@ -106,3 +106,13 @@ def test_a_camera_is_live_and_an_error_comes_after_the_frames_before_it(
     assert 0.19 < (frames[3].time or 0) < 2  # ten times two hundredths of a second, or a little more
     assert FakeCamera.latest.retrieved == 4
     assert FakeCamera.latest.released
+
+
+def test_a_folder_has_the_size_of_its_first_image(tmp_path):
+    cv2.imwrite(str(tmp_path / "1.png"), np.zeros((6, 8, 3), np.uint8))
+    cv2.imwrite(str(tmp_path / "2.png"), np.zeros((3, 4, 3), np.uint8))
+    with open_video(tmp_path) as source:
+        assert source.size == (6, 8)
+    (tmp_path / "0.png").write_bytes(b"not an image")
+    with open_video(tmp_path) as source:
+        assert source.size is None

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from stmg.errors import ModelError, SettingsError
+from stmg.files import build_dataclass
 from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import make_motion_estimator
-from stmg.streaming.schedulers import make_scheduler
+from stmg.streaming.schedulers import Scheduler, make_scheduler
 from stmg.streaming.settings import OFFLINE, StreamSettings
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
@@ -45,14 +45,14 @@ class Card:
     """Whether block pruning was trained with the distortion bias."""
     constant_mask: float | None = None
     """One value that partial frames use instead of the learned spatial mask."""
-    scheduler: dict[str, Any] = field(default_factory=lambda: {"name": "drift"})
-    offline: dict[str, Any] = field(default_factory=lambda: {"name": "drift", **OFFLINE})
+    scheduler: dict[str, object] = field(default_factory=lambda: {"name": "drift"})
+    offline: dict[str, object] = field(default_factory=lambda: {"name": "drift", **OFFLINE})
     """The scheduler of offline mode."""
     motion: str = "dis"
     partial_scale: float = 1.0
     fusion: float = 0.5
     """Weight of the warped logits of the frame before in a key frame's."""
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
     """Data, command, time, figures: whatever whoever made it wants known."""
 
     def __post_init__(self) -> None:
@@ -76,8 +76,8 @@ class Card:
         """How a stream is meant to be segmented."""
         palette = np.array(self.palette, np.uint8) if self.palette else default_palette(MAX_CLASSES)
         return StreamSettings(
-            scheduler=make_scheduler(**self.scheduler),
-            offline=make_scheduler(**self.offline),
+            scheduler=_make_scheduler(self.scheduler),
+            offline=_make_scheduler(self.offline),
             motion=make_motion_estimator(self.motion),
             masking=Masking() if self.constant_mask is None else Masking(spatial=self.constant_mask),
             partial_scale=self.partial_scale,
@@ -87,19 +87,11 @@ class Card:
         )
 
 
-def parse_card(content: Mapping[str, Any], path: Path) -> Card:
+def parse_card(content: Mapping[str, object], path: Path) -> Card:
     """A card from JSON; `path` is the file that errors name."""
-    known = {item.name: item for item in fields(Card)}
-    unknown = [key for key in content if key not in known]
-    if unknown:
-        raise ModelError(f"{path} is damaged: a card has no {unknown[0]!r}")
-    required = [name for name, item in known.items() if item.default is MISSING and item.default_factory is MISSING]
-    missing = [name for name in required if name not in content]
-    if missing:
-        raise ModelError(f"{path} is damaged: its card lacks {missing[0]!r}")
     try:
-        return Card(**{key: _as_tuple(value) for key, value in content.items()})
-    except (SettingsError, TypeError) as error:
+        return build_dataclass(Card, content)
+    except SettingsError as error:
         raise ModelError(f"{path} is damaged: {error}") from None
 
 
@@ -122,5 +114,6 @@ def card_json(card: Card) -> str:
     return json.dumps({"format": FORMAT, **asdict(card)}, indent=2) + "\n"
 
 
-def _as_tuple(value: Any) -> Any:
-    return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
+def _make_scheduler(options: dict[str, object]) -> Scheduler:
+    settings = {name: value for name, value in options.items() if name != "name"}
+    return make_scheduler(str(options["name"]), **settings)  # type: ignore[arg-type]

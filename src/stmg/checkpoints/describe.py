@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import nn
 
 from stmg.checkpoints.card import Card
+from stmg.checkpoints.settings_file import scheduler_fields
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork
 from stmg.networks import NETWORKS, build
@@ -88,11 +88,10 @@ def _palette(settings: StreamSettings, num_classes: int) -> tuple[tuple[int, int
     return tuple((int(red), int(green), int(blue)) for red, green, blue in settings.palette[: max(num_classes, 1)])
 
 
-def _scheduler(scheduler: Scheduler) -> dict[str, Any]:
+def _scheduler(scheduler: Scheduler) -> dict[str, object]:
     if type(scheduler) not in SCHEDULERS.values():
         raise SettingsError(f"scheduler {scheduler.name} is your own, which no card can hold; set it when you load")
-    values = {item.name: getattr(scheduler, item.name) for item in fields(scheduler)}  # type: ignore[arg-type]
-    return {"name": scheduler.name, **values}
+    return scheduler_fields(scheduler)
 
 
 def _motion(settings: StreamSettings) -> str:

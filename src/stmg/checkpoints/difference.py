@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
 from stmg.errors import SettingsError
 from stmg.runtimes.exported import ExportedRuntime
@@ -46,7 +48,7 @@ def compare_export(runtime: TorchRuntime, exported: ExportedRuntime, frames: Seq
     patterns = [(True,) * number, tuple(index % 2 == 0 for index in range(number)), (False,) * number]
     patterns = patterns if exported.has_partial else []
     logits, features, labels, masks = [0.0], [0.0], [0.0], [0.0]
-    encoded: tuple[Any, Any] | None = None
+    encoded: tuple[Tensor, NDArray[np.float32]] | None = None
     with exported.exact_patterns():
         for frame in frames:
             mine, other = runtime.prepare(frame), exported.prepare(frame)
@@ -77,5 +79,5 @@ def compare_export(runtime: TorchRuntime, exported: ExportedRuntime, frames: Seq
     return Difference(max(logits), max(features), max(labels), max(masks))
 
 
-def _relative(one: Any, two: Any) -> float:
+def _relative(one: NDArray[np.float32], two: NDArray[np.float32]) -> float:
     return float(np.abs(one - two).max() / max(1e-6, np.abs(one).max()))

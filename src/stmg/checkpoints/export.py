@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stmg.checkpoints.card import Card
 from stmg.checkpoints.describe import card_of_network, card_of_segmenter, network_of_segmenter
 from stmg.checkpoints.difference import Difference, compare_export
 from stmg.checkpoints.graphs import CompareGraph, EncodeGraph, FullGraph, PartialGraph, write_graph
-from stmg.checkpoints.quantize import Batches, quantize
+from stmg.checkpoints.quantize import Batches, Inputs, quantize
 from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, load
 from stmg.checkpoints.torch_models import resolve_network
 from stmg.errors import MissingPackageError, ModelError, SettingsError
@@ -202,10 +202,10 @@ def _calibration_batches(
 ) -> Batches:
     """What a graph is fed on these frames; partial frames get the features of the frame before, half of them new."""
     batches: Batches = []
-    before: list[Any] | None = None
+    before: list[NDArray[np.float32]] | None = None
     for frame in frames:
         image = np.ascontiguousarray(resize_image(frame, size))
-        inputs: dict[str, Any] = {"image": image[None]}
+        inputs: Inputs = {"image": image[None]}
         if partial:
             now = [maps.numpy() for maps in runtime.full(runtime.prepare(image)).features]
             inputs["changed"] = np.full((1, 1, *now[0].shape[-2:]), 0.5, np.float32)

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from stmg.checkpoints.card import parse_card, read_card
 from stmg.checkpoints.locate import find_checkpoint
+from stmg.checkpoints.settings_file import SavedSettings, read_settings
 from stmg.checkpoints.user_code import call_user_function, is_user_function
 from stmg.errors import MissingPackageError, SettingsError
+from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.engines import ENGINES
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.graph import GRAPH_SUFFIXES, GraphRuntime
+from stmg.runtimes.labels import check_foreground
 from stmg.runtimes.manifest import MANIFEST, read_manifest
 from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 from stmg.runtimes.patterns import PATTERNS
 from stmg.runtimes.threads import set_threads
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.runtime import Runtime
 from stmg.streaming.settings import make_settings
 
 RUNTIMES = ("torch", *ENGINES)
@@ -30,7 +35,7 @@ class ModelSpec:
     """A model as a user names it, and how it is to run. What it cannot honor, `resolve` refuses."""
 
     name: str
-    """Shipped name, checkpoint folder, exported folder, .onnx or .xml file, Hub id, network (ddrnet39), or
+    """Shipped name, checkpoint folder, exported folder, .onnx, .xml or .tflite file, Hub id, network (ddrnet39), or
     file.py:function."""
     weights: Path | None = None
     """.pth or .safetensors file for a network or a function."""
@@ -44,6 +49,12 @@ class ModelSpec:
     """CPU threads of OpenCV and of what runs the network; as many as they choose if None."""
     normalization: Normalization | None = None
     """For graph files and networks, which do not say it themselves; ImageNet's if None."""
+    output: str | int | None = None
+    """Name or index of the output to use, for graph files and networks of your own that give several."""
+    activation: str | None = None
+    """logits or probability, for networks of one channel; told by a final sigmoid or by the values if None."""
+    threshold: float | None = None
+    """The probability above which a pixel is foreground, for networks of one channel; 0.5 if None."""
     compile: bool = False
     """Whether torch.compile is to put key frames together."""
     patterns: int | None = None
@@ -60,6 +71,7 @@ class ModelSpec:
             raise SettingsError(f"no runtime is called {self.runtime!r}; there are {', '.join(RUNTIMES)}")
         if self.threads is not None and self.threads < 1:
             raise SettingsError(f"threads is at least 1; got {self.threads}")
+        check_foreground(self.activation, self.threshold)
         make_settings(self.streaming)
 
 
@@ -73,10 +85,15 @@ def load(
     threads: int | None = None,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    output: str | int | None = None,
+    activation: str | None = None,
+    threshold: float | None = None,
     patterns: int | None = None,
+    settings: str | Path | None = None,
     **streaming: object,
 ) -> VideoSegmenter:
-    """A segmenter from a shipped name, a checkpoint folder, a Hub id, an exported folder, or an .onnx or .xml file.
+    """A segmenter from a shipped name, a checkpoint folder, a Hub id, an exported folder, or a graph file: .onnx, .xml
+    or .tflite.
 
     model: the network itself, where a checkpoint is of a network of your own.
     runtime: torch, onnxruntime or openvino; what the folder or file is for if not given.
@@ -84,21 +101,31 @@ def load(
     precision: fp32, or bf16 or fp16 by autocast, for PyTorch.
     threads: CPU threads of OpenCV and of what runs the network.
     mean, std: what a graph file was trained with, for RGB values from 0 to 1; ImageNet's if not given.
+    output: name or index of the output to use, where a graph file has several; the largest map if not given.
+    activation: logits or probability, for networks of one channel; a final sigmoid or the values tell if not given.
+    threshold: the probability above which a pixel is foreground, for networks of one channel; 0.5 if not given.
     patterns: how many patterns of open blocks an exported network holds compiled; each takes memory.
+    settings: a file of settings as `stmg tune` writes it; arguments given beside it come first.
     streaming: fields of `StreamSettings` that override the checkpoint's.
     """
+    saved = SavedSettings() if settings is None else read_settings(settings)
+    if saved.size is not None:
+        streaming = {"working_size": saved.size, **streaming}
     normalization = None
     if mean is not None or std is not None:
         normalization = Normalization(tuple(mean or IMAGENET_MEAN), tuple(std or IMAGENET_STD))
     spec = ModelSpec(
         name=str(name),
-        runtime=runtime,
+        runtime=runtime or saved.runtime,
         device=device,
-        precision=precision,
-        threads=threads,
+        precision=precision or saved.precision,
+        threads=threads or saved.threads,
         normalization=normalization,
+        output=output,
+        activation=activation,
+        threshold=threshold,
         patterns=patterns,
-        streaming=streaming,
+        streaming={**saved.streaming(), **streaming},
     )
     return resolve(spec, model)
 
@@ -110,7 +137,18 @@ def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
     if is_graph_file(spec.name):
         _refuse(spec, model, _NOT_FOR_GRAPHS)
         engine = _engine_name(spec, GRAPH_SUFFIXES[path.suffix])
-        graph = GraphRuntime(path, ENGINES[engine](spec.threads), spec.normalization)
+        if engine == "onnxruntime" and path.suffix != ".onnx":
+            raise SettingsError(
+                f"runtime onnxruntime cannot be used with {spec.name}; openvino reads {path.suffix} files"
+            )
+        graph = GraphRuntime(
+            path,
+            ENGINES[engine](spec.threads),
+            spec.normalization,
+            output=spec.output,
+            activation=spec.activation,
+            threshold=spec.threshold,
+        )
         return VideoSegmenter(graph, settings=make_settings(spec.streaming))
     if is_export(spec.name):
         _refuse(spec, model, _NOT_FOR_EXPORTS)
@@ -127,7 +165,7 @@ def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
         network = call_user_function(spec.name)
         if not hasattr(network, "parameters"):
             _refuse(spec, None, _NOT_FOR_CALLABLES)
-            return VideoSegmenter(network, settings=make_settings(spec.streaming))
+            return VideoSegmenter(_with_foreground(network, spec), settings=make_settings(spec.streaming))
         model = network
     try:
         from stmg.checkpoints.torch_models import resolve_torch
@@ -156,7 +194,7 @@ def working_size(spec: ModelSpec) -> tuple[int, int]:
 
 
 def is_graph_file(name: str) -> bool:
-    """Whether this is an .onnx or .xml file that somebody exported."""
+    """Whether this is an .onnx, .xml or .tflite file that somebody exported."""
     return Path(name).suffix in GRAPH_SUFFIXES and Path(name).is_file()
 
 
@@ -182,9 +220,19 @@ def _open_export(spec: ModelSpec, folder: Path) -> VideoSegmenter:
             f"runtime onnxruntime cannot be used with {folder}, which is exported for {kind}; openvino reads both"
         )
     patterns = PATTERNS if spec.patterns is None else spec.patterns
-    runtime = ExportedRuntime(folder, ENGINES[engine](spec.threads), patterns)
+    runtime = ExportedRuntime(folder, ENGINES[engine](spec.threads), patterns, spec.activation, spec.threshold)
     card = parse_card(runtime.manifest.card, folder / MANIFEST)
     return VideoSegmenter(runtime, settings=make_settings(spec.streaming, card.stream_settings()))
+
+
+def _with_foreground(network: Any, spec: ModelSpec) -> Any:
+    """What a function gave, as a runtime that reads one channel as the spec states it."""
+    if spec.activation is None and spec.threshold is None:
+        return network
+    if isinstance(network, Runtime) or not callable(network):
+        kind = type(network).__name__
+        raise SettingsError(f"activation and threshold cannot be used with {spec.name}: it gives a {kind}, whole")
+    return CallableRuntime(network, spec.activation, spec.threshold)
 
 
 def _engine_name(spec: ModelSpec, own: str) -> str:
@@ -211,12 +259,14 @@ _NOT_FOR_EXPORTS = {
     "precision": "it runs in the precision it was exported in",
     "compile": "only PyTorch networks are compiled by torch.compile",
     "normalization": "it holds its own (mean, std)",
+    "output": "it has one output, chosen when it was exported",
     "model": _NO_MODEL,
 }
 _NOT_FOR_TORCH = {"patterns": "PyTorch skips blocks without compiling patterns; patterns are for exported folders"}
 _NOT_FOR_FUNCTIONS = {"model": "the function gives the network"}
 _NOT_FOR_CALLABLES = dict.fromkeys(
-    ("weights", "device", "precision", "compile", "normalization", "runtime"), "its function gives no torch.nn.Module"
+    ("weights", "device", "precision", "compile", "normalization", "output", "runtime"),
+    "its function gives no torch.nn.Module",
 )
 
 
@@ -228,6 +278,7 @@ def _refuse(spec: ModelSpec, model: object, reasons: Mapping[str, str]) -> None:
         "device": spec.device not in (None, "cpu"),
         "precision": spec.precision not in (None, "fp32"),
         "normalization": spec.normalization is not None,
+        "output": spec.output is not None,
         "compile": spec.compile,
         "patterns": spec.patterns is not None,
         "model": model is not None,

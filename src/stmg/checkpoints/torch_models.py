@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import mmap
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from torch import nn
 
 from stmg.checkpoints.card import Card
+from stmg.checkpoints.locate import WEIGHTS
 from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, is_export, is_graph_file
 from stmg.checkpoints.store import load_network
 from stmg.checkpoints.user_code import call_user_function, is_user_function
@@ -27,9 +31,17 @@ def resolve_torch(spec: ModelSpec, model: object = None) -> VideoSegmenter:
     """The segmenter of a spec that PyTorch runs; `model` as in `resolve_network`."""
     if spec.name in NETWORKS and spec.weights is None and not spec.untrained:
         raise SettingsError(f"{spec.name} is a network without weights; give it weights, or name a checkpoint")
+    restore = _make_restore(spec) if model is None else None
     network, card = resolve_network(spec, model)
     runtime = TorchRuntime(
-        network, device=spec.device, precision=spec.precision or "fp32", mean=card.mean, std=card.std
+        network,
+        device=spec.device,
+        precision=spec.precision or "fp32",
+        mean=card.mean,
+        std=card.std,
+        activation=spec.activation,
+        threshold=spec.threshold,
+        restore=restore,
     )
     if spec.compile:
         runtime.compile()
@@ -58,9 +70,32 @@ def resolve_network(
     if not isinstance(network, AcceleratedNetwork):
         device = find_device(spec.device or "cpu")
         example = torch.zeros(1, 3, *size, device=device, dtype=weight_dtype(network))
-        network = accelerate(network.to(device), example, timed=timed)
+        network = accelerate(network.to(device), example, output=_as_key(spec.output), timed=timed)
+    elif spec.output is not None:
+        raise SettingsError(f"output cannot be used with {spec.name}: it gives an accelerated network, with its own")
     normalization = spec.normalization or Normalization()
     return network, Card(spec.name, network.num_classes, size, mean=normalization.mean, std=normalization.std)
+
+
+def _make_restore(spec: ModelSpec) -> Callable[[], AcceleratedNetwork]:
+    """Loads the same network once more; an error if its weights are others by then."""
+    checksum = _checksum(spec)
+
+    def restore() -> AcceleratedNetwork:
+        if _checksum(spec) != checksum:
+            raise ModelError(f"{spec.name} has changed on disk since it was loaded; load it again to save or export it")
+        return resolve_network(spec)[0]
+
+    return restore
+
+
+def _checksum(spec: ModelSpec) -> int | None:
+    """Of the file of weights; None for a name, behind which the weights stay what they are."""
+    file = spec.weights or Path(spec.name) / WEIGHTS
+    if not file.is_file() or not file.stat().st_size:
+        return None
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return zlib.crc32(content)
 
 
 def _load_checkpoint(
@@ -71,11 +106,18 @@ def _load_checkpoint(
         raise SettingsError(f"weights cannot be used with {spec.name}: it brings its own; they are for {others}")
     if spec.normalization is not None:
         raise SettingsError(f"normalization cannot be used with {spec.name}: its card holds its own (mean, std)")
+    if spec.output is not None:
+        raise SettingsError(f"output cannot be used with {spec.name}: it was chosen when it was saved")
     if num_classes is not None:
         raise SettingsError(f"num_classes cannot be used with {spec.name}: it has its own")
     if model is not None and not isinstance(model, nn.Module):
         raise SettingsError(f"model is a torch.nn.Module; got a {type(model).__name__}")
     return load_network(spec.name, model, spec.device, size=spec.size, timed=timed)
+
+
+def _as_key(output: str | int | None) -> str | int | None:
+    """An index where it was typed as text: no key or attribute of a module's output is called by a number."""
+    return int(output) if isinstance(output, str) and output.isdecimal() else output
 
 
 def _make_module(spec: ModelSpec, model: object, num_classes: int) -> nn.Module:
@@ -87,7 +129,7 @@ def _make_module(spec: ModelSpec, model: object, num_classes: int) -> nn.Module:
             return build(spec.name, num_classes)
     network = call_user_function(spec.name) if model is None else model
     if not isinstance(network, nn.Module):
-        raise ModelError(f"{spec.name} gives a {type(network).__name__}, not a torch.nn.Module")
+        raise ModelError(f"{spec.name} gives {type(network).__name__}, not a torch.nn.Module")
     if spec.weights is not None:
         load_foreign(network, read_state_dict(spec.weights))
     return network

@@ -8,7 +8,6 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from stmg.errors import ModelError
 
@@ -18,7 +17,7 @@ def is_user_function(name: str) -> bool:
     return re.fullmatch(r".+:[A-Za-z_]\w*", name) is not None and not Path(name).exists()
 
 
-def call_user_function(name: str) -> Any:
+def call_user_function(name: str) -> object:
     """Call the function named by `file.py:function` or `package.module:function` and return what it returns."""
     source, _, function = name.rpartition(":")
     try:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg import __version__
-from stmg.cli import ablate, benchmark, data, demo, evaluate, export, inspect, profile, report, segment, train
+from stmg.cli import ablate, benchmark, data, demo, evaluate, export, inspect, report, segment, train, tune
 from stmg.cli.options import MEASURE, RUN, TRAIN
 from stmg.errors import StmgError
 
@@ -45,7 +45,15 @@ VERBS = {
     "evaluate": Verb(evaluate.evaluate, MEASURE, ("stmg evaluate lite0-camvid CAMVID --split val",)),
     "benchmark": Verb(benchmark.benchmark, MEASURE, ("stmg benchmark lite0-camvid drive.mp4 --frames 100",)),
     "ablate": Verb(ablate.ablate, MEASURE, ("stmg ablate small-streets street:0-0",)),
-    "profile": Verb(profile.profile, MEASURE, ("stmg profile drive.mp4 --model lite0-camvid",)),
+    "tune": Verb(
+        tune.tune,
+        MEASURE,
+        (
+            "stmg tune lite0-camvid drive.mp4 --max-change 2%",
+            "stmg tune lite0-camvid drive.mp4 --target-fps 30 --beside out/lite0-int8",
+            "stmg tune lite0-camvid CAMVID --max-loss 0.5%",
+        ),
+    ),
     "report": Verb(report.report, MEASURE, ("stmg report out/evaluate out/benchmark --out out/report.html",)),
     "export": Verb(
         export.export,

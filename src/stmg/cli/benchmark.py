@@ -1,4 +1,4 @@
-"""stmg benchmark: speed and cost of a model beside its base network and baselines."""
+"""stmg benchmark: speed and cost of a model in each mode beside its base network and baselines."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from stmg.cli.measuring import Offline, add_offline
 from stmg.cli.options import (
     Compile,
     Device,
     Fusion,
+    MaxChange,
     Model,
     Motion,
     Normalize,
@@ -19,6 +21,7 @@ from stmg.cli.options import (
     Precision,
     Runtime,
     Scheduler,
+    Settings,
     Threads,
     Weights,
     make_spec,
@@ -47,11 +50,22 @@ def benchmark(
     ] = None,
     frames: Annotated[int, typer.Option(min=2, metavar="N", help="Number of frames.")] = 100,
     repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Passes over the frames, for the range.")] = 3,
+    mode: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="offline, online or realtime alone. Default: all of them."),
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="FPS",
+            help="Frames per second at which realtime gets its frames. Default: the source's own, 15 if unknown.",
+        ),
+    ] = None,
     baselines: Annotated[
         bool,
         typer.Option(
             "--baselines",
-            help="Also copied labels, warped logits and half resolution, and stmg at other drift budgets.",
+            help="Also copied labels, warped logits and half resolution, and streams at other drift budgets.",
         ),
     ] = False,
     smaller: Annotated[
@@ -62,12 +76,18 @@ def benchmark(
     ] = None,
     beside: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIR", help="An export of the same model for another runtime. Repeat for several."),
+        typer.Option(
+            metavar="DIR",
+            help="An export of the same model for another runtime or as INT8, in the same modes. Repeat for several.",
+        ),
     ] = None,
     out: Out = Path("out/benchmark"),
     scheduler: Scheduler = None,
+    offline: Offline = None,
     motion: Motion = None,
     fusion: Fusion = None,
+    max_change: MaxChange = None,
+    settings: Settings = None,
     weights: Weights = None,
     runtime: Runtime = None,
     device: Device = None,
@@ -78,8 +98,8 @@ def benchmark(
 ) -> None:
     """Measure the speed of a model beside the network on every frame: FPS, latency, MACs, memory.
 
-    All run in turns over the same frames. A bare network such as ddrnet39 may be timed without weights. If the source
-    has labels, mIoU is measured too.
+    All run in turns over the same frames, offline in turns of whole passes; realtime gets its frames at their own rate.
+    A bare network such as ddrnet39 may be timed without weights. If the source has labels, mIoU is measured too.
     """
     from stmg.evaluation.benchmark import benchmark as run
 
@@ -96,7 +116,11 @@ def benchmark(
         scheduler=scheduler,
         motion=motion,
         fusion=fusion,
+        max_change=max_change,
+        mode=mode,
+        settings=settings,
     )
+    spec = add_offline(spec, offline, mode)
     sizes = [parsed for text in size or [] if (parsed := parse_size(text))]
     tasks: dict[tuple[int, int], TaskID] = {}
     try:
@@ -114,6 +138,8 @@ def benchmark(
                 sizes=sizes,
                 frames=frames,
                 repeats=repeats,
+                mode=mode,
+                rate=rate,
                 baselines=baselines,
                 smaller=smaller or (),
                 beside=beside or (),

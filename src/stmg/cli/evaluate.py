@@ -1,4 +1,4 @@
-"""stmg evaluate: accuracy of a model as a stream, beside its base network."""
+"""stmg evaluate: accuracy of a model as a stream in each mode, beside its base network."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from stmg.cli.measuring import Offline, add_offline, parse_intervals
 from stmg.cli.options import (
     Data,
     Device,
     Fusion,
     Limit,
+    MaxChange,
     Model,
     Motion,
     Normalize,
@@ -20,6 +22,7 @@ from stmg.cli.options import (
     Precision,
     Runtime,
     Scheduler,
+    Settings,
     Size,
     Split,
     Threads,
@@ -36,13 +39,30 @@ def evaluate(
     split: Split = "val",
     size: Size = None,
     limit: Limit = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="offline, online or realtime alone. Default: online and offline, side by side."
+        ),
+    ] = None,
+    network_intervals: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N",
+            help="Of realtime: how many frame intervals the network takes, evaluated with exactly that delay. "
+            "Default: 1,2,4.",
+        ),
+    ] = None,
     paper: Annotated[
         bool, typer.Option("--paper", help="Also the paper's protocol: each labeled frame given the one before.")
     ] = False,
     out: Out = Path("out/evaluate"),
     scheduler: Scheduler = None,
+    offline: Offline = None,
     motion: Motion = None,
     fusion: Fusion = None,
+    max_change: MaxChange = None,
+    settings: Settings = None,
     weights: Weights = None,
     runtime: Runtime = None,
     device: Device = None,
@@ -52,8 +72,8 @@ def evaluate(
 ) -> None:
     """Measure the accuracy of a model as a stream, beside the network on every frame.
 
-    mIoU, boundary IoU, temporal consistency, MACs, and accuracy by distance from the last key frame. On videos without
-    labels: how far the labels agree with those of the network on every frame.
+    mIoU, boundary IoU, temporal consistency, MACs, and accuracy by distance from the computed frame, of each mode. On
+    videos without labels: how far the labels agree with those of the network on every frame.
     """
     from stmg.data.catalogue import open_dataset
     from stmg.evaluation.evaluate import evaluate as run
@@ -71,18 +91,24 @@ def evaluate(
         scheduler=scheduler,
         motion=motion,
         fusion=fusion,
+        max_change=max_change,
         size=size,
+        mode=mode,
+        settings=settings,
     )
+    spec = add_offline(spec, offline, mode)
     dataset = open_dataset(data)
     frames = sum(min(len(video), limit or len(video)) for video in split_videos(dataset, split))
     try:
         with progress_bar(console) as progress:
-            task = progress.add_task("base network and stmg", total=frames, status="")
+            task = progress.add_task("base network and " + (mode or "stmg"), total=frames, status="")
             result = run(
                 spec,
                 dataset,
                 split=split,
                 limit=limit,
+                mode=mode,
+                network_intervals=parse_intervals(network_intervals),
                 paper_protocol=paper,
                 on_frame=lambda frame: progress.update(task, advance=1, status=str(frame.level)),
             )

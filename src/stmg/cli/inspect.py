@@ -42,9 +42,10 @@ class Inspection:
     size: tuple[int, int]
     num_classes: int
     params: int
-    macs: int
-    macs_without_head: int
-    macs_all_blocks_skipped: int
+    macs: int | None
+    """None where they cannot be counted: its operations are none that are known."""
+    macs_without_head: int | None
+    macs_all_blocks_skipped: int | None
     head: str | None
     """The layer whose input is reused; None if none was found."""
     blocks: tuple[BlockCost, ...]
@@ -57,7 +58,7 @@ class Inspection:
         for head in ("MMACs", "share", "params", "ms"):
             table.add_column(head, justify="right")
         for block in self.blocks:
-            share = f"{block.macs / max(self.macs, 1):.1%}"
+            share = f"{block.macs / max(self.macs or 0, 1):.1%}"
             ms = "-" if block.ms is None else f"{block.ms:.2f}"
             table.add_row(escape(block.name), f"{block.macs / 1e6:.1f}", share, f"{block.params:,}", ms)
         return table
@@ -92,12 +93,16 @@ def inspect(
     console.print(result.table())
     console.print(f"{result.params:,} parameters, {result.num_classes} classes")
     console.print(
-        f"{result.macs / 1e9:.2f} GMACs with the head ({escape(result.head or 'none found')}), "
-        f"{result.macs_without_head / 1e9:.2f} without"
+        f"{_gmacs(result.macs)} with the head ({escape(result.head or 'none found')}), "
+        f"{_gmacs(result.macs_without_head)} without"
     )
-    console.print(f"{result.macs_all_blocks_skipped / 1e9:.2f} GMACs with all {len(result.blocks)} blocks skipped")
+    console.print(f"{_gmacs(result.macs_all_blocks_skipped)} with all {len(result.blocks)} blocks skipped")
     for note in result.notes:
         console.print(f"[yellow]{escape(note)}[/]")
+
+
+def _gmacs(macs: int | None) -> str:
+    return "MACs not counted" if macs is None else f"{macs / 1e9:.2f} GMACs"
 
 
 def inspect_network(name: str, network: AcceleratedNetwork, size: tuple[int, int]) -> Inspection:
@@ -117,9 +122,9 @@ def inspect_network(name: str, network: AcceleratedNetwork, size: tuple[int, int
         size=size,
         num_classes=network.num_classes,
         params=count_parameters(network.network),
-        macs=costs.network,
-        macs_without_head=costs.network - costs.head,
-        macs_all_blocks_skipped=costs.of_pass((False,) * len(network.blocks)),
+        macs=costs.network or None,
+        macs_without_head=costs.network - costs.head if costs.network else None,
+        macs_all_blocks_skipped=costs.of_pass((False,) * len(network.blocks)) if costs.network else None,
         head=network.head,
         blocks=blocks,
         notes=tuple(network.notes),

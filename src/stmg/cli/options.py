@@ -17,7 +17,7 @@ RUN, MEASURE, TRAIN = "Run", "Measure", "Train"  # panels of `stmg --help`
 MODEL_PANEL, STREAM_PANEL = "Model", "Streaming"  # panels of a verb's help
 
 MODEL_HELP = (
-    "A shipped name (lite0-camvid), checkpoint folder, exported folder, .onnx or .xml file, Hub id, "
+    "A shipped name (lite0-camvid), checkpoint folder, exported folder, .onnx, .xml or .tflite file, Hub id, "
     "or file.py:function that returns a network."
 )
 DATA_HELP = "CamVid, Cityscapes, a folder with a dataset.yaml, a video or folder of videos, or street:0-9 (rendered)."
@@ -68,6 +68,32 @@ Normalize = Annotated[
         rich_help_panel=MODEL_PANEL,
     ),
 ]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Output to use, by name or number, where a graph file or a network of your own has several. "
+        "Default: the largest map of classes.",
+        rich_help_panel=MODEL_PANEL,
+    ),
+]
+Activation = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="What a network of one channel gives: logits or probability. Default: found out by a final sigmoid, or by "
+        "its values.",
+        rich_help_panel=MODEL_PANEL,
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        metavar="PROBABILITY",
+        help="Above which a pixel is foreground, for a network of one channel. Default: 0.5.",
+        rich_help_panel=MODEL_PANEL,
+    ),
+]
 Compile = Annotated[
     bool,
     typer.Option(
@@ -81,7 +107,8 @@ Scheduler = Annotated[
     typer.Option(
         metavar="NAME",
         help="When the network runs: drift, paper, fixed, per-frame or always-key; with settings: "
-        "fixed:period=3,between=carry. Default: the model's own.",
+        "fixed:period=3,between=carry. Not in realtime, where it runs whenever something changed. "
+        "Default: the model's own.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]
@@ -89,7 +116,8 @@ Motion = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Optical flow: dis, codec (the video's motion vectors) or none. Default: the model's own.",
+        help="Optical flow: dis, dis-medium or dis-fine (finer and slower), codec (the video's motion vectors) or "
+        "none. Default: the model's own.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]
@@ -97,7 +125,53 @@ Fusion = Annotated[
     float | None,
     typer.Option(
         metavar="WEIGHT",
-        help="Weight of the previous logits, warped, in a key frame: 0 (off) to 0.9. Default: the model's own.",
+        help="Weight of the previous logits, warped, in a key frame of an online stream: 0 (off) to 0.9. "
+        "Default: the model's own.",
+        rich_help_panel=STREAM_PANEL,
+    ),
+]
+MaxChange = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Pixels whose label may differ from the network's, such as 2% or 0.02: computed frames are compared with "
+        "what would have been shown, and the drift budget follows. Default: the budget stays.",
+        rich_help_panel=STREAM_PANEL,
+    ),
+]
+Mode = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="offline (a frame looks at computed frames before and after it), online (only before) or realtime (the "
+        "network runs in the background, no frame waits for it). Default: offline for files, realtime for live "
+        "sources.",
+        rich_help_panel=STREAM_PANEL,
+    ),
+]
+Pace = Annotated[
+    bool,
+    typer.Option(
+        "--pace",
+        help="Play a file at its own rate, as a camera would; frames that come too fast are dropped. For realtime.",
+        rich_help_panel=STREAM_PANEL,
+    ),
+]
+Delay = Annotated[
+    int | None,
+    typer.Option(
+        min=2,
+        metavar="FRAMES",
+        help="How many frames a result may lag behind its frame, in offline mode, which live sources have only with "
+        "this.",
+        rich_help_panel=STREAM_PANEL,
+    ),
+]
+Settings = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Settings as stmg tune writes them (YAML or JSON). Options given here come first.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]
@@ -112,31 +186,81 @@ def make_spec(
     runtime: str | None = None,
     threads: int | None = None,
     normalization: str | None = None,
+    output: str | None = None,
+    activation: str | None = None,
+    threshold: float | None = None,
     compile: bool = False,
     scheduler: str | None = None,
     motion: str | None = None,
     fusion: float | None = None,
+    max_change: str | None = None,
     size: str | None = None,
     untrained: bool = False,
+    mode: str | None = None,
+    settings: Path | None = None,
 ) -> ModelSpec:
-    """The `ModelSpec` of options as they are typed."""
+    """The `ModelSpec` of options as they are typed; what is not given is taken from the file of settings.
+
+    mode: what the stream will be: the scheduler is that of this mode, and an option it does not use is refused.
+    """
     from stmg.checkpoints.resolve import ModelSpec
+    from stmg.checkpoints.settings_file import SavedSettings, read_settings
     from stmg.runtimes.normalization import parse_normalization
 
-    streaming = {"scheduler": parse_scheduler(scheduler), "motion": motion, "fusion": fusion}
+    saved = SavedSettings() if settings is None else read_settings(settings)
+    mode = mode or saved.mode
+    change = parse_share("--max-change", max_change)
+    streaming = {
+        "mode": mode,
+        "motion": motion,
+        "fusion": fusion,
+        "max_change": change,
+        **_for_mode(mode, scheduler, fusion),
+    }
     return ModelSpec(
         name=model,
         weights=weights,
-        runtime=runtime,
+        runtime=runtime or saved.runtime,
         device=device,
-        precision=precision,
-        threads=threads,
+        precision=precision or saved.precision,
+        threads=threads or saved.threads,
         normalization=None if normalization is None else parse_normalization(normalization),
+        output=output,
+        activation=activation,
+        threshold=threshold,
         compile=compile,
-        size=parse_size(size),
+        size=parse_size(size) or saved.size,
         untrained=untrained,
-        streaming={name: value for name, value in streaming.items() if value is not None},
+        streaming={**saved.streaming(), **{name: value for name, value in streaming.items() if value is not None}},
     )
+
+
+def _for_mode(mode: str | None, scheduler: str | None, fusion: float | None) -> dict[str, SchedulerPolicy | None]:
+    """The field that `--scheduler` sets; an error for an option that the mode does not use."""
+    policy = parse_scheduler(scheduler)
+    if fusion is not None and mode in ("offline", "realtime"):
+        raise SettingsError(f"--fusion is for --mode online; the mode is {mode}")
+    if policy is not None and mode == "realtime":
+        raise SettingsError("--scheduler cannot be used in realtime, where the network runs whenever something changed")
+    if policy is not None and mode == "offline" and policy.refreshes:
+        raise SettingsError(
+            f"--scheduler {scheduler} computes parts of frames, which only --mode online does; offline takes drift, "
+            "always-key or fixed:period=8,between=carry"
+        )
+    return {"offline" if mode == "offline" else "scheduler": policy}
+
+
+def parse_share(option: str, text: str | None) -> float | None:
+    """A share of 1 from text such as 2% or 0.02."""
+    if text is None:
+        return None
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 < share < 1:
+        raise SettingsError(f"{option} is a share such as 2% or 0.02; got {text!r}")
+    return share
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 INTERRUPTED = 130  # exit code after Ctrl-C
 
@@ -13,7 +13,7 @@ def progress_bar(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed:.0f}/{task.total}"),
+        MofNCompleteColumn(),
         TextColumn("{task.fields[status]}"),
         TimeRemainingColumn(),
         console=console,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections import Counter, defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,32 +12,49 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from stmg.cli.options import (
     MODEL_HELP,
+    Activation,
     Compile,
+    Delay,
     Device,
     Fusion,
+    MaxChange,
+    Mode,
     Motion,
     Normalize,
+    Output,
+    Pace,
     Precision,
     Runtime,
     Scheduler,
+    Settings,
     Threads,
+    Threshold,
     Weights,
     make_spec,
 )
 from stmg.cli.progress import INTERRUPTED, progress_bar
+from stmg.cli.summary import Summary
 from stmg.errors import SettingsError
 
 if TYPE_CHECKING:
-    from stmg.outputs.sink import Sink, Sinks
+    from stmg.checkpoints.resolve import ModelSpec
+    from stmg.outputs.sink import Sink
     from stmg.segmenter import VideoSegmenter
-    from stmg.streaming.state import FrameResult
+    from stmg.video.frames import Frame
     from stmg.video.sources import VideoSource
 
-OUTPUTS = {"overlay": "overlay.mp4", "records": "records.jsonl", "timeline": "timeline.png", "labels": "labels"}
+OUTPUTS = {
+    "overlay": "overlay.mp4",
+    "records": "records.jsonl",
+    "timeline": "timeline.png",
+    "labels": "labels",
+    "alpha": "alpha.mp4",
+    "alpha-images": "alpha",
+    "cutout": "cutout",
+}
 
 
 def segment(
@@ -58,62 +73,95 @@ def segment(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="What to write: overlay, records, timeline or labels (PNG images). Repeat for several. "
-            "Default: all but labels.",
+            help="What to write: overlay, records, timeline or labels (PNG images); of a network of one channel also "
+            "alpha (gray video), alpha-images (PNG) or cutout (PNG). Repeat for several. "
+            "Default: overlay, records, timeline.",
         ),
+    ] = None,
+    areas: Annotated[
+        bool, typer.Option("--areas", help="Write the share of pixels of each class into the records.")
+    ] = False,
+    background: Annotated[
+        str | None,
+        typer.Option(metavar="COLOR", help="Color behind cutouts, such as green or #00ff00. Default: transparent."),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option("--size", "--resize", metavar="HEIGHTxWIDTH", help="Resize frames first, such as 360x480."),
+        typer.Option(
+            "--size",
+            "--resize",
+            metavar="HEIGHTxWIDTH",
+            help="Size to work at, such as 360x480; outputs have the size of the source. Default: the model's own, "
+            "in the shape of the source, but no larger than the source.",
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N frames.")] = None,
     every: Annotated[int, typer.Option(min=1, metavar="N", help="Take every Nth frame.")] = 1,
     fps: Annotated[float | None, typer.Option(help="Frame rate of a folder of images.")] = None,
     device: Device = None,
     threads: Threads = None,
+    mode: Mode = None,
+    pace: Pace = False,
+    delay: Delay = None,
+    settings: Settings = None,
     scheduler: Scheduler = None,
     motion: Motion = None,
     fusion: Fusion = None,
+    max_change: MaxChange = None,
     weights: Weights = None,
     runtime: Runtime = None,
     precision: Precision = None,
     normalize: Normalize = None,
+    output: Output = None,
+    activation: Activation = None,
+    threshold: Threshold = None,
     compile: Compile = False,
 ) -> None:
     """Segment a video.
 
     Writes an overlay video, a JSON line per frame and a timeline of what was computed. Ctrl-C keeps what is done.
     """
-    from stmg.checkpoints.resolve import is_network, resolve
-    from stmg.checkpoints.user_code import is_user_function
+    from stmg.checkpoints.settings_file import read_settings
+    from stmg.outputs.background import Background
+    from stmg.segmenter import default_mode
+    from stmg.video.pace import pace as pace_source
     from stmg.video.sources import open_video
 
     console = Console()
-    spec = make_spec(
-        model,
-        weights=weights,
-        device=device,
-        precision=precision,
-        runtime=runtime,
-        threads=threads,
-        normalization=normalize,
-        compile=compile,
-        scheduler=scheduler,
-        motion=motion,
-        fusion=fusion,
-        size=size,
-    )
-    with open_video(source, every=every, limit=limit, resize=spec.size, fps=fps) as video:
-        if spec.size is None and (is_user_function(model) or is_network(model)):
-            spec = replace(spec, size=video.size)  # such a network may take frames of one size only
-        segmenter = resolve(spec)
-        for note in (*segmenter.runtime.notes, *_unused_masks(segmenter)):
+    with open_video(source, every=every, limit=limit, fps=fps) as video:
+        mode = mode or (None if settings is None else read_settings(settings).mode)
+        mode = mode or ("offline" if delay is not None else default_mode(video))
+        spec = make_spec(
+            model,
+            weights=weights,
+            device=device,
+            precision=precision,
+            runtime=runtime,
+            threads=threads,
+            normalization=normalize,
+            output=output,
+            activation=activation,
+            threshold=threshold,
+            compile=compile,
+            scheduler=scheduler,
+            motion=motion,
+            fusion=fusion,
+            max_change=max_change,
+            size=size,
+            mode=mode,
+            settings=settings,
+        )
+        _check_timing(mode, video, pace, delay)
+        segmenter = _open_segmenter(spec, video, delay)
+        for note in (*segmenter.runtime.notes, *_unused_masks(segmenter, mode)):
             console.print(f"[yellow]{escape(note)}[/]")
-        sinks = _make_sinks(source, out, save, video, segmenter)
-        summary, interrupted = _run(segmenter, video, sinks, console)
-        damaged, dropped = video.damaged, video.dropped
+        sinks = Background(_make_sinks(source, out, save, video, segmenter, areas, background))
+        frames = pace_source(video) if pace else video
+        summary, interrupted = _run(segmenter, frames, video.num_frames, sinks, console, Summary(mode))
+        damaged, dropped = video.damaged, frames.dropped
     console.print(summary.table())
-    console.print(summary.line())
+    for line in (summary.line(), *summary.mode_lines(), *summary.audit_lines()):
+        console.print(line, soft_wrap=True)
     if dropped:
         console.print(f"[yellow]{dropped} frames came faster than they could be segmented and were dropped[/]")
     if damaged:
@@ -124,13 +172,57 @@ def segment(
     raise typer.Exit(INTERRUPTED if interrupted else 0)
 
 
-def _run(segmenter: VideoSegmenter, video: VideoSource, sinks: Sinks, console: Console) -> tuple[Summary, bool]:
+def _check_timing(mode: str, video: VideoSource, pace: bool, delay: int | None) -> None:
+    """Refuse what the mode and the source do not go with."""
+    if mode == "offline" and video.live and delay is None:
+        raise SettingsError("--mode offline looks at frames to come, so a live source needs --delay FRAMES as well")
+    if delay is not None and mode != "offline":
+        raise SettingsError(f"--delay is for --mode offline; the mode is {mode}")
+    if pace and video.live:
+        raise SettingsError(f"--pace plays a file at its own rate; {video.name} is live")
+    if pace and mode != "realtime":
+        raise SettingsError(f"--pace is for --mode realtime; the mode is {mode}")
+
+
+def _open_segmenter(spec: ModelSpec, video: VideoSource, delay: int | None) -> VideoSegmenter:
+    """The segmenter at the size to work at for this source, with windows as short as the delay asks for."""
+    from stmg.checkpoints.resolve import is_export, is_graph_file, is_network, resolve, working_size
+    from stmg.checkpoints.user_code import is_user_function
+    from stmg.streaming.delay import limit_delay
+    from stmg.streaming.working_size import fit_size
+
+    size, options = spec.size, dict[str, object]()
+    exported = is_export(spec.name) or is_graph_file(spec.name)  # asked first: the names of networks import PyTorch
+    if size is None and not exported and (is_user_function(spec.name) or is_network(spec.name)):
+        segmenter = resolve(replace(spec, size=video.size))  # such a network may take frames of one size only
+        own = segmenter.runtime.input_size
+    else:
+        segmenter = resolve(spec)
+        own = segmenter.runtime.input_size if is_graph_file(spec.name) else working_size(spec)
+    if size is None and own is not None and video.size is not None:
+        size = fit_size(own, video.size)
+        if size is not None and segmenter.runtime.input_size is not None:
+            size = segmenter.runtime.input_size  # frames would be stretched to it anyway
+    if size is not None:
+        options["working_size"] = size
+    if delay is not None:
+        options["offline"] = limit_delay(segmenter.settings.offline, delay)
+    return segmenter.another(**options)
+
+
+def _run(
+    segmenter: VideoSegmenter,
+    frames: Iterable[Frame],
+    num_frames: int | None,
+    sinks: Sink,
+    console: Console,
+    summary: Summary,
+) -> tuple[Summary, bool]:
     """Segment into the sinks; what was done, and whether Ctrl-C ended it."""
-    summary = Summary()
     with sinks, progress_bar(console) as progress:
-        task = progress.add_task("segmenting", total=video.num_frames, status="")
+        task = progress.add_task("segmenting", total=num_frames, status="")
         try:
-            for result in segmenter.stream(video):
+            for result in segmenter.stream(frames, mode=summary.mode):
                 sinks.write(result)
                 summary.add(result)
                 progress.update(task, advance=1, status=f"{summary.fps:.1f} FPS  {summary.shares()}")
@@ -140,9 +232,14 @@ def _run(segmenter: VideoSegmenter, video: VideoSource, sinks: Sinks, console: C
     return summary, False
 
 
-def _unused_masks(segmenter: VideoSegmenter) -> tuple[str, ...]:
+def _unused_masks(segmenter: VideoSegmenter, mode: str) -> tuple[str, ...]:
     settings = segmenter.settings
-    if segmenter.runtime.has_mask_generator or settings.partial_scale < 1 or not settings.scheduler.refreshes:
+    if (
+        mode != "online"
+        or segmenter.runtime.has_mask_generator
+        or settings.partial_scale < 1
+        or not settings.scheduler.refreshes
+    ):
         return ()
     return (
         f"this model has no trained mask generator, so partial frames of the scheduler {settings.scheduler.name} "
@@ -150,18 +247,32 @@ def _unused_masks(segmenter: VideoSegmenter) -> tuple[str, ...]:
     )
 
 
-def _make_sinks(source: str, out: Path, save: list[str] | None, video: VideoSource, segmenter: VideoSegmenter) -> Sinks:
+def _make_sinks(
+    source: str,
+    out: Path,
+    save: list[str] | None,
+    video: VideoSource,
+    segmenter: VideoSegmenter,
+    areas: bool,
+    background: str | None,
+) -> Sink:
     """The sinks of the outputs named in `save`; `out` is a video, or a folder for several outputs."""
+    from stmg.outputs.alpha import AlphaImages, AlphaVideo
+    from stmg.outputs.cutout import CutoutImages, parse_color
     from stmg.outputs.label_images import LabelImages
-    from stmg.outputs.overlay_video import VIDEO_FORMATS, OverlayVideo
+    from stmg.outputs.overlay_video import OverlayVideo
     from stmg.outputs.records import Records
     from stmg.outputs.sink import Sinks
     from stmg.outputs.timeline import Timeline
+    from stmg.outputs.video_file import VIDEO_FORMATS
 
     fps = video.fps or 30.0
     if out.suffix.lower() in VIDEO_FORMATS and not out.is_dir():
         if save:
             raise SettingsError(f"--save needs a folder as --out; {out} is a video file")
+        if areas or background:
+            option = "--areas" if areas else "--background"
+            raise SettingsError(f"{option} needs a folder as --out; {out} is a video file")
         _refuse_source(source, out)
         return Sinks(OverlayVideo(out, fps))
     unknown = [name for name in save or () if name not in OUTPUTS]
@@ -169,6 +280,11 @@ def _make_sinks(source: str, out: Path, save: list[str] | None, video: VideoSour
         raise SettingsError(f"--save is {', '.join(OUTPUTS)}; got {unknown[0]!r}")
     if save is None:  # the timeline is drawn where matplotlib is installed, and is no reason to stop where it is not
         save = ["overlay", "records", *(["timeline"] if find_spec("matplotlib") else [])]
+    if areas and "records" not in save:
+        raise SettingsError("--areas are written into the records; add --save records")
+    if background is not None and "cutout" not in save:
+        raise SettingsError("--background is for cutouts; add --save cutout")
+    color = None if background is None else parse_color(background)
     if out.exists() and not out.is_dir():
         endings = ", ".join(VIDEO_FORMATS)
         raise SettingsError(f"--out {out} is a file; give a folder, or a video file name ending in {endings}")
@@ -178,9 +294,12 @@ def _make_sinks(source: str, out: Path, save: list[str] | None, video: VideoSour
     out.mkdir(parents=True, exist_ok=True)
     makers: dict[str, Callable[[Path], Sink]] = {
         "overlay": lambda path: OverlayVideo(path, fps),
-        "records": Records,
+        "records": lambda path: Records(path, areas=areas, class_names=segmenter.class_names),
         "timeline": lambda path: Timeline(path, title=video.name),
         "labels": lambda path: LabelImages(path, segmenter.palette),
+        "alpha": lambda path: AlphaVideo(path, fps),
+        "alpha-images": AlphaImages,
+        "cutout": lambda path: CutoutImages(path, color),
     }
     return Sinks(*[makers[name](path) for name, path in paths.items()])
 
@@ -188,59 +307,3 @@ def _make_sinks(source: str, out: Path, save: list[str] | None, video: VideoSour
 def _refuse_source(source: str, output: Path) -> None:
     if source != "-" and output.exists() and Path(source).exists() and output.samefile(source):
         raise SettingsError(f"{output} is the source itself; choose another --out")
-
-
-@dataclass
-class Summary:
-    """Counts over a stream of any length, by level; nothing is kept of a frame."""
-
-    frames: Counter[str] = field(default_factory=Counter)
-    milliseconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    motion: Counter[str] = field(default_factory=Counter)
-    """Frames by where their flow came from."""
-    macs: int = 0
-    num_counted: int = 0
-    """Frames whose MACs could be counted."""
-    started: float = field(default_factory=time.perf_counter)
-
-    def add(self, result: FrameResult) -> None:
-        self.frames[result.level] += 1
-        self.milliseconds[result.level] += result.latency_ms
-        self.motion[result.motion] += 1
-        if result.macs is not None:
-            self.macs += result.macs
-            self.num_counted += 1
-
-    @property
-    def num_frames(self) -> int:
-        return self.frames.total()
-
-    @property
-    def fps(self) -> float:
-        """Frames per second from source to sinks."""
-        return self.num_frames / max(time.perf_counter() - self.started, 1e-9)
-
-    def shares(self) -> str:
-        """The share of each level, as one short line."""
-        total = max(self.num_frames, 1)
-        return " ".join(f"{level} {count / total:.0%}" for level, count in sorted(self.frames.items()))
-
-    def table(self) -> Table:
-        table = Table("level")
-        for head in ("frames", "share", "mean ms"):
-            table.add_column(head, justify="right")
-        for level, count in sorted(self.frames.items()):
-            mean = self.milliseconds[level] / count
-            table.add_row(level, str(count), f"{count / self.num_frames:.0%}", f"{mean:.1f}")
-        table.add_section()
-        total = sum(self.milliseconds.values())
-        table.add_row("all", str(self.num_frames), "", f"{total / max(self.num_frames, 1):.1f}")
-        return table
-
-    def line(self) -> str:
-        """The whole stream in a line."""
-        parts = [f"{self.num_frames} frames, {self.fps:.1f} FPS from source to outputs"]
-        if self.num_counted == self.num_frames > 0:
-            parts.append(f"{self.macs / self.num_counted / 1e9:.2f} GMACs per frame")
-        flows = ", ".join(f"{name} {count}" for name, count in self.motion.most_common())
-        return "; ".join([*parts, f"flow: {flows or 'none'}"])

@@ -39,6 +39,7 @@ def open_dataset(path: str | Path) -> Dataset:
     if is_video(root) or (not is_camvid(root) and root.is_dir() and any(is_video(entry) for entry in root.iterdir())):
         return open_videos(root)
     if not is_camvid(root):
-        known = "CamVid, Cityscapes or videos"
-        raise DataError(f"{root} holds neither {known}; a {DESCRIPTION} there says what else it is")
+        raise DataError(
+            f"{root} is no CamVid or Cityscapes and holds no videos; write a {DESCRIPTION} for data of your own"
+        )
     return open_camvid(root)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,7 +143,7 @@ class Clips:
             self._cache[frame] = image, truth
         return image, truth
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """For a loader's process: decoded frames are not sent along."""
         return {**self.__dict__, "_cache": {}, "_flow": None}
 

@@ -1,43 +1,44 @@
-"""Benchmark: speed, cost and accuracy of a model beside its base network and baselines, in turns over one stream."""
+"""Benchmark: speed, cost and accuracy of a model in each mode beside its base network and baselines, on one stream."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.resolve import ModelSpec, is_export, is_graph_file, is_network, resolve
-from stmg.errors import DataError, SettingsError
-from stmg.evaluation.ablate import PAPER_SETTINGS
+import numpy as np
+
+from stmg.checkpoints.resolve import ModelSpec, resolve
+from stmg.errors import SettingsError
 from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.evaluation.baselines import make_baselines
-from stmg.evaluation.clip import Clip, read_clip
-from stmg.evaluation.inputs import (
-    Subject,
-    as_spec,
-    check_classes,
-    count_classes,
-    describe_settings,
-    hide_credentials,
-    open_model,
-)
-from stmg.evaluation.machine import this_machine
+from stmg.evaluation.clip import Clip, read_clip, split_videos
+from stmg.evaluation.entries import Entry, make_entries
+from stmg.evaluation.inputs import Subject, as_spec, describe_settings, hide_credentials, open_model
+from stmg.evaluation.live import run_live
+from stmg.evaluation.machine import busy_warning, this_machine
 from stmg.evaluation.memory import peak_memory
-from stmg.evaluation.method import BASE, STMG, Method, MethodKind
-from stmg.evaluation.results import BenchmarkResult, BenchmarkRow, Size, SizeBenchmark, percent
-from stmg.evaluation.speed import TURN, mean_ms, time_interleaved
-from stmg.evaluation.streams import Stepper, needs_vectors
-from stmg.runtimes.exported import ExportedRuntime
-from stmg.runtimes.graph import GraphRuntime
-from stmg.runtimes.machine import busy_warning
-from stmg.streaming.schedulers import AlwaysKey, DriftBudget
+from stmg.evaluation.method import BASE, ONLINE, Method
+from stmg.evaluation.results import (
+    BenchmarkResult,
+    BenchmarkRow,
+    Mode,
+    PassRow,
+    RealtimeRow,
+    Size,
+    SizeBenchmark,
+    percent,
+)
+from stmg.evaluation.speed import TURN, Times, mean_ms, time_interleaved, time_passes, value_range
+from stmg.evaluation.streams import needs_vectors
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame
 
+MODES: tuple[Mode, ...] = ("online", "offline", "realtime")
 MEMORY_FRAMES = 12
-BUDGET_FACTORS = (0.5, 2.0, 4.0)  # beside baselines at several strides, stmg at several budgets
+RATE = 15.0  # frames per second of a source that does not know its own
 
 
 class Progress(NamedTuple):
@@ -50,16 +51,6 @@ class Progress(NamedTuple):
     """Frames at this size, of all methods and repeats."""
 
 
-class Entry(NamedTuple):
-    """A method that takes part."""
-
-    stepper: Stepper
-    scored: bool
-    """Whether its labels can be compared with the truth."""
-    spec: ModelSpec | None = None
-    """To measure the memory of another one in its own process; None where that is not of interest."""
-
-
 def benchmark(
     model: ModelSpec | str,
     source: str | Path,
@@ -67,38 +58,46 @@ def benchmark(
     sizes: Sequence[Size] = (),
     frames: int = 100,
     repeats: int = 3,
+    mode: str | None = None,
+    rate: float | None = None,
     baselines: bool = False,
     smaller: Sequence[str] = (),
     beside: Sequence[str | Path] = (),
     on_frame: Callable[[Progress], None] | None = None,
 ) -> BenchmarkResult:
-    """FPS, latency, MACs and memory of a model as a stream, in turns with its base network; mIoU if there are labels.
+    """FPS, latency, MACs and memory of a model in each mode, beside its base network; mIoU if there are labels.
+
+    What is stepped runs in turns of a few frames. Offline works on several frames at once, so it is timed over whole
+    passes by the clock on the wall, in turns with passes of the base network. Realtime gets its frames at their times.
 
     model: what `stmg.load` takes, or a bare network such as ddrnet39, which may be without weights here.
     source: a dataset, of which its split `val` is used, or a video.
     sizes: frame sizes to measure at; if none is given, what the model is meant for.
-    baselines: also copied labels, warped logits and half resolution, and stmg at other budgets.
+    mode: offline, online or realtime alone; if not given, all of them.
+    rate: frames per second in realtime; if not given, the source's own, 15 if that is unknown.
+    baselines: also copied labels, warped logits and half resolution, and streams at other budgets.
     smaller: other models to run on every frame.
-    beside: exports of the same model for other runtimes.
+    beside: exports of the same model for other runtimes, or as INT8, in the same modes.
 
     After Ctrl-C the result has the sizes until then, and `interrupted` is True.
     """
+    modes = tuple(each for each in MODES if mode in (None, each))
+    if not modes:
+        raise SettingsError(f"mode is one of {', '.join(sorted(MODES))}; got {mode!r}")
+    if rate is not None and ("realtime" not in modes or rate <= 0):
+        raise SettingsError(f"rate is for realtime, in frames per second above 0; got {rate:g} and the mode {mode}")
     warning = busy_warning()
     spec = replace(as_spec(model), untrained=True)
     runs: list[SizeBenchmark] = []
     interrupted = False
     for size in sizes or (None,):
         subject = open_model(spec, size)
-        spec_of_size = replace(spec, size=subject.size)
         try:
             clip = read_clip(str(source), subject.size, frames, needs_vectors(subject.segmenter))
-            entries = _model_entries(subject, spec_of_size, clip)
-            scored = entries[BASE].scored
-            if baselines:
-                entries |= _baseline_entries(subject, scored)
-            entries |= _other_entries(spec_of_size, smaller, clip)
-            entries |= _export_entries(spec_of_size, beside, scored)
-            runs.append(_measure(subject, entries, clip, repeats, on_frame))
+            clip = clip._replace(rate=rate or clip.rate or RATE)
+            at_size = replace(spec, size=subject.size)
+            entries = make_entries(subject, at_size, clip, modes, baselines, smaller, beside)
+            runs.append(_Measurement(subject, entries, clip, repeats, on_frame).run(modes))
         except KeyboardInterrupt:
             if not runs:
                 raise
@@ -115,136 +114,147 @@ def benchmark(
     )
 
 
-def _measure(
-    subject: Subject,
-    entries: dict[Method, Entry],
-    clip: Clip,
-    repeats: int,
-    on_frame: Callable[[Progress], None] | None,
-) -> SizeBenchmark:
-    """Every method over the clip."""
-    num_classes = clip.dataset.num_classes if clip.dataset else 0
-    counts = {method: ConfusionMatrix(num_classes) for method, entry in entries.items() if entry.scored}
-    total = len(clip.frames) * len(entries) * repeats
-    done = 0
-    first: list[FrameResult] = []
+class _Measurement:
+    """Every method over the clip, at one size."""
 
-    def add(method: Method, repeat: int, index: int, result: FrameResult) -> None:
-        nonlocal done
-        done += 1
-        truth = clip.truths[index]
-        if repeat == 0 and truth is not None and method in counts:
-            counts[method].add(result.labels, truth)
-        if not first:
-            first.append(result)
-        if on_frame is not None:
-            on_frame(Progress(subject.size, method, done, total))
-
-    steppers = {method: entry.stepper for method, entry in entries.items()}
-    times = time_interleaved(steppers, clip.frames, repeats, add, clip.starts)
-    draw_ms = mean_ms(first[0].plot)
-    outside_ms = (clip.read_ms or 0.0) + draw_ms
-    sample = [Frame(frame.image) for frame in clip.frames[:MEMORY_FRAMES]]
-    rows = []
-    for method, entry in entries.items():
-        mine = times[method]
-        recorded = method in (BASE, STMG)
-        rows.append(
-            BenchmarkRow(
-                method=method,
-                miou=percent(counts[method].mean_iou()) if method in counts else None,
-                timing=mine.relative_to(times[method.reference], outside_ms),
-                peak_memory=None if entry.spec is None else peak_memory(partial(resolve, entry.spec), sample),
-                latencies=tuple(round(ms, 3) for ms in mine.repeats[0]) if recorded else (),
-                levels=tuple(mine.levels) if recorded else (),
-            )
+    def __init__(
+        self,
+        subject: Subject,
+        entries: dict[Method, Entry],
+        clip: Clip,
+        repeats: int,
+        on_frame: Callable[[Progress], None] | None,
+    ) -> None:
+        self.subject, self.entries, self.clip, self.repeats = subject, entries, clip, repeats
+        num_classes = clip.dataset.num_classes if clip.dataset else 0
+        self.counts = {method: ConfusionMatrix(num_classes) for method, entry in entries.items() if entry.scored}
+        self.stepped, self.offline, self.live = (
+            {method: entry for method, entry in entries.items() if entry.mode == mode} for mode in MODES
         )
-    return SizeBenchmark(
-        size=subject.size,
-        frames=len(clip.frames),
-        frames_per_turn=TURN,
-        settings=describe_settings(subject.segmenter),
-        runtime=subject.segmenter.runtime.description,
-        read_ms=None if clip.read_ms is None else round(clip.read_ms, 3),
-        draw_ms=round(draw_ms, 3),
-        rows=tuple(rows),
-    )
+        self.passes = self._choose_passes()
+        self.first: FrameResult | None = None
+        self._on_frame, self._done = on_frame, 0
+        turns = len(self.stepped) * repeats
+        passes = len(self.offline) + len(self.passes) * repeats
+        self._total = len(clip.frames) * (turns + passes + len(self.live))
 
-
-def _model_entries(subject: Subject, spec: ModelSpec, clip: Clip) -> dict[Method, Entry]:
-    return _modes(subject, spec, _is_scored(subject, spec, clip))
-
-
-def _baseline_entries(subject: Subject, scored: bool) -> dict[Method, Entry]:
-    """stmg at other budgets, and what needs no other network."""
-    steppers: dict[Method, Stepper] = {}
-    scheduler = subject.segmenter.settings.scheduler
-    if isinstance(scheduler, DriftBudget):
-        for factor in BUDGET_FACTORS:
-            budget = replace(scheduler, key_above=factor * scheduler.key_above)
-            method = Method(kind="stmg", budget=budget.key_above)
-            steppers[method] = subject.segmenter.another(scheduler=budget)
-    steppers |= make_baselines(subject.segmenter)
-    return {method: Entry(stepper, scored) for method, stepper in steppers.items()}
-
-
-def _other_entries(spec: ModelSpec, names: Sequence[str], clip: Clip) -> dict[Method, Entry]:
-    """Other models on every frame, with weights and normalization of their own."""
-    entries = {}
-    for name in names:
-        other = replace(_with(spec, {"scheduler": AlwaysKey()}), name=name, weights=None, normalization=None)
-        subject = open_model(other)
-        entries[Method(kind="other-model", model=name)] = Entry(subject.segmenter, _is_scored(subject, other, clip))
-    return entries
-
-
-def _export_entries(spec: ModelSpec, folders: Sequence[str | Path], scored: bool) -> dict[Method, Entry]:
-    """Exports of the same model, each on every frame and as a stream."""
-    entries: dict[Method, Entry] = {}
-    for folder in folders:
-        if not (is_export(str(folder)) or is_graph_file(str(folder))):
-            raise SettingsError(f"{folder} is no export; first: stmg export {spec.name} --to onnx --out {folder}")
-        export = replace(
-            spec,
-            name=str(folder),
-            weights=None,
-            normalization=None,
-            runtime=None,
-            compile=False,
-            untrained=False,
+    def run(self, modes: Sequence[Mode]) -> SizeBenchmark:
+        clip = self.clip
+        times = self._time_turns()
+        by_wall = self._time_passes()
+        assert self.first is not None
+        draw_ms = mean_ms(self.first.plot)
+        outside_ms = (clip.read_ms or 0.0) + draw_ms
+        measured = [
+            self._row(method, by_wall if method in self.offline else times, outside_ms)
+            for method in self.entries
+            if method not in self.live
+        ]
+        return SizeBenchmark(
+            size=self.subject.size,
+            frames=len(clip.frames),
+            frames_per_turn=TURN,
+            settings="; ".join(describe_settings(self.subject.segmenter, mode) for mode in modes),
+            runtime=self.subject.segmenter.runtime.description,
+            read_ms=None if clip.read_ms is None else round(clip.read_ms, 3),
+            draw_ms=round(draw_ms, 3),
+            rows=tuple(measured),
+            passes=tuple(_pass_row(method, by_wall) for method in by_wall),
+            realtime=tuple(self._play_live(method, entry) for method, entry in self.live.items()),
         )
-        subject = open_model(export)
-        runtime = subject.segmenter.runtime
-        assert isinstance(runtime, ExportedRuntime | GraphRuntime)
-        bits = runtime.manifest.bits if isinstance(runtime, ExportedRuntime) else None
-        base = Method(kind="base", runtime=runtime.engine.name, bits=bits)
-        if base in entries:
-            base = replace(base, export=Path(folder).name)
-        entries |= _modes(subject, export, scored, base)
-    return entries
+
+    def _choose_passes(self) -> list[Method]:
+        """What is timed over whole passes: offline, and for comparison the base network and online beside it."""
+        chosen: dict[Method, None] = {}
+        for method in self.offline:
+            for each in (BASE, method.reference, replace(method.reference, kind="online"), method):
+                if each in self.entries:
+                    chosen[each] = None
+        return list(chosen)
+
+    def _time_turns(self) -> dict[Method, Times]:
+        """What can be stepped, in turns."""
+
+        def add(method: Method, repeat: int, index: int, result: FrameResult) -> None:
+            if repeat == 0:
+                self._score(method, index, result)
+            if self.first is None:
+                self.first = result
+            self._progress(method, 1)
+
+        steppers = {method: entry.stepper for method, entry in self.stepped.items()}
+        return time_interleaved(steppers, self.clip.frames, self.repeats, add, self.clip.starts)
+
+    def _time_passes(self) -> dict[Method, Times]:
+        """Whole passes; before them each offline stream runs once, uncounted, to be scored."""
+        videos = split_videos(self.clip)
+
+        def play(method: Method) -> Iterator[FrameResult]:
+            entry = self.entries[method]
+            for video in videos:
+                yield from entry.segmenter.stream(video, mode=entry.mode)
+
+        with ExitStack() as exact:
+            for method in self.passes:
+                exact.enter_context(self.entries[method].stepper.runtime.exact_patterns())
+            for method in self.offline:
+                for index, result in enumerate(play(method)):
+                    self._score(method, index, result)
+                    self._progress(method, 1)
+            streams = {method: partial(play, method) for method in self.passes}
+            frames = len(self.clip.frames)
+            return time_passes(streams, self.repeats, lambda method: self._progress(method, frames))
+
+    def _row(self, method: Method, times: dict[Method, Times], outside_ms: float) -> BenchmarkRow:
+        entry, mine = self.entries[method], times[method]
+        sample = [Frame(frame.image) for frame in self.clip.frames[:MEMORY_FRAMES]]
+        recorded = method in (BASE, ONLINE)
+        to_model = None if method.reference == BASE else mine.ratios(times[BASE])
+        memory = None if entry.spec is None else peak_memory(partial(resolve, entry.spec), sample, entry.mode)
+        return BenchmarkRow(
+            method=method,
+            miou=self._miou(method),
+            timing=mine.relative_to(times[method.reference], outside_ms),
+            model_gain=None if to_model is None else round(float(np.median(to_model)), 4),
+            model_gain_range=None if to_model is None else value_range(to_model),
+            peak_memory=memory,
+            latencies=tuple(round(ms, 3) for ms in mine.repeats[0]) if recorded else (),
+            levels=tuple(mine.levels) if recorded else (),
+        )
+
+    def _play_live(self, method: Method, entry: Entry) -> RealtimeRow:
+        frames, rate = self.clip.frames, self.clip.rate
+        assert rate is not None
+        live = run_live(entry.segmenter, frames, rate, lambda result: self._score(method, result.index, result))
+        self._progress(method, len(frames))
+        return RealtimeRow(
+            method=method,
+            rate=round(rate, 3),
+            miou=self._miou(method),
+            latency=live.latency,
+            mean_age=live.mean_age,
+            p95_age=live.p95_age,
+            network_runs=live.network_runs,
+            frames=len(frames),
+            dropped=live.dropped,
+            stale=live.stale,
+        )
+
+    def _score(self, method: Method, index: int, result: FrameResult) -> None:
+        truth = self.clip.truths[index]
+        if truth is not None and method in self.counts:
+            self.counts[method].add(result.labels, truth)
+
+    def _miou(self, method: Method) -> float | None:
+        return percent(self.counts[method].mean_iou()) if method in self.counts else None
+
+    def _progress(self, method: Method, frames: int) -> None:
+        self._done += frames
+        if self._on_frame is not None:
+            self._on_frame(Progress(self.subject.size, method, self._done, self._total))
 
 
-def _modes(subject: Subject, spec: ModelSpec, scored: bool, base: Method = BASE) -> dict[Method, Entry]:
-    """A model on every frame, as it is meant to be used, and as in the paper."""
-    modes: dict[MethodKind, Mapping[str, object]] = {"base": {"scheduler": AlwaysKey()}, "stmg": {}}
-    if subject.segmenter.runtime.has_mask_generator:
-        modes["paper"] = PAPER_SETTINGS
-    return {
-        replace(base, kind=kind): Entry(subject.segmenter.another(**settings), scored, _with(spec, settings))
-        for kind, settings in modes.items()
-    }
-
-
-def _with(spec: ModelSpec, settings: Mapping[str, object]) -> ModelSpec:
-    return replace(spec, streaming={**spec.streaming, **settings})
-
-
-def _is_scored(subject: Subject, spec: ModelSpec, clip: Clip) -> bool:
-    """Whether a model's labels can be compared with the truth: it is trained, for the same classes."""
-    if clip.dataset is None or (is_network(spec.name) and spec.weights is None):
-        return False
-    try:
-        check_classes(subject, count_classes(subject), clip.dataset)
-    except DataError:
-        return False
-    return True
+def _pass_row(method: Method, times: dict[Method, Times]) -> PassRow:
+    fps, ratios = times[method].fps(), times[method].ratios(times[method.reference])
+    middle, gain = (round(float(np.median(values)), 4) for values in (fps, ratios))
+    return PassRow(method, middle, value_range(fps), gain, value_range(ratios))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
 from stmg.data.catalogue import is_dataset, open_dataset
@@ -29,6 +30,8 @@ class Clip(NamedTuple):
     """Of a frame, from the source to memory; None where it is rendered."""
     dataset: Dataset | None
     """Whose labels they are, if there are any."""
+    rate: float | None = None
+    """Frames per second; None where the source does not know."""
 
 
 def read_clip(source: str, size: Size, num_frames: int, vectors: bool) -> Clip:
@@ -37,16 +40,18 @@ def read_clip(source: str, size: Size, num_frames: int, vectors: bool) -> Clip:
         with open_video(source, resize=size, limit=num_frames, motion_vectors=vectors) as video:
             reading = _Timed(video)
             frames = list(reading)
+            rate = video.fps
         if not frames:
             raise DataError(f"{source} has no frames")
-        return Clip(frames, [None] * len(frames), {0}, reading.mean_ms, None)
+        return Clip(frames, [None] * len(frames), {0}, reading.mean_ms, None, rate)
     dataset = open_dataset(source)
     split = "val" if "val" in dataset.splits else next(iter(dataset.splits))
     frames = []
     truths: list[Labels | None] = []
     starts: set[int] = set()
     seconds: list[float] = []
-    for each in dataset.videos(split):
+    videos = dataset.videos(split)
+    for each in videos:
         starts.add(len(frames))
         timed = _Timed(read_frames(each, size, num_frames - len(frames), vectors))
         for index, frame in timed:
@@ -59,7 +64,13 @@ def read_clip(source: str, size: Size, num_frames: int, vectors: bool) -> Clip:
         raise DataError(f"{source} has no frames")
     labeled = any(truth is not None for truth in truths)
     read_ms = None if source.startswith("street:") else 1000 * sum(seconds) / len(seconds)
-    return Clip(frames, truths, starts, read_ms, dataset if labeled else None)
+    return Clip(frames, truths, starts, read_ms, dataset if labeled else None, videos[0].rate)
+
+
+def split_videos(clip: Clip) -> list[list[Frame]]:
+    """The frames of each video."""
+    edges = [*sorted(clip.starts), len(clip.frames)]
+    return [clip.frames[start:end] for start, end in pairwise(edges)]
 
 
 class _Timed(Generic[Item]):

@@ -1,28 +1,21 @@
-"""Evaluation of a stream beside its base network, in one pass over the same frames."""
+"""Evaluation of streams beside their base network, in one pass over the same frames."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
-from stmg.data.dataset import Dataset
-from stmg.evaluation.accuracy import BoundaryIou, ConfusionMatrix, Consistency, Correspondence
-from stmg.evaluation.inputs import Model, describe_settings, open_data, open_model
+from stmg.data.dataset import Dataset, Video
+from stmg.evaluation.accuracy import ConfusionMatrix, Consistency, Correspondence
+from stmg.evaluation.inputs import Model, Subject, open_data, open_model
+from stmg.evaluation.lanes import Answer, Lane, make_lanes
 from stmg.evaluation.machine import this_machine
-from stmg.evaluation.results import (
-    ClassIou,
-    DistanceScore,
-    EvaluationResult,
-    FrameCost,
-    FrameRecord,
-    LevelShare,
-    PairScores,
-    Size,
-    StreamScores,
-    percent,
-)
+from stmg.evaluation.meters import StreamMeter
+from stmg.evaluation.results import EvaluationResult, FrameRecord, PairScores, Size, percent
 from stmg.evaluation.streams import StreamFigures, needs_vectors, read_frames
 from stmg.evaluation.thumbnails import Thumbnails
 from stmg.segmenter import VideoSegmenter
@@ -43,44 +36,48 @@ def evaluate(
     split: str = "val",
     size: Size | None = None,
     limit: int | None = None,
+    mode: str | None = None,
+    network_intervals: Sequence[int] | None = None,
     paper_protocol: bool = False,
     name: str | None = None,
     on_frame: Callable[[FrameResult], None] | None = None,
 ) -> EvaluationResult:
-    """Accuracy and cost of a segmenter, run as a stream, beside its base network on every frame.
+    """Accuracy and cost of a segmenter, run as a stream in each mode, beside its base network on every frame.
 
     segmenter: a segmenter, or what `stmg.load` makes one from.
     data: a dataset, or where it is; on videos without labels only the agreement with the base network is measured.
     size: (height, width) of the frames; if not given, what the model is meant for, 360x480 if it takes any.
     limit: frames of each video.
+    mode: offline, online or realtime alone; if not given, online and offline.
+    network_intervals: of realtime, how many frame intervals the network takes, each evaluated exactly with that delay;
+        if not given, 1, 2 and 4.
     paper_protocol: also score each labeled frame given the frame before it as its key frame.
     name: what the result calls the model.
-    on_frame: called with the stream's result of each frame.
+    on_frame: called with the result of each frame, online if that is among the modes.
 
     After Ctrl-C the result is that of the frames until then, and `interrupted` is True.
 
         result = stmg.evaluate("lite0-camvid", "data/camvid")
-        result.base.miou, result.stream.miou
+        result.base.miou, result.mode("online").scores.miou, result.mode("offline").scores.miou
     """
     subject = open_model(segmenter, size, name)
     dataset = open_data(data, split, subject)
-    run = _Evaluation(subject.segmenter, dataset)
+    run = _Evaluation(
+        subject, dataset, make_lanes(subject.segmenter, dataset.num_classes, mode, network_intervals), on_frame
+    )
     pairs = None
     # Exports have to compute exactly the blocks that were chosen, or another stream than this one is measured.
     with subject.segmenter.runtime.exact_patterns():
         try:
             for video in dataset.videos(split):
-                run.start_video()
-                for index, frame in read_frames(video, subject.size, limit, needs_vectors(subject.segmenter)):
-                    result = run.step(frame, video.truth(index, subject.size))
-                    if on_frame is not None:
-                        on_frame(result)
+                run.add_video(video, limit)
             if paper_protocol and any(video.labeled for video in dataset.videos(split)):
                 pairs = evaluate_pairs(subject.segmenter, dataset, split, subject.size, limit)
         except KeyboardInterrupt:
             if not run.records:
                 raise
             run.interrupted = True
+    modes = tuple(lane.scores(dataset.class_names) for lane in run.lanes)
     return EvaluationResult(
         machine=this_machine(),
         model=subject.name,
@@ -88,10 +85,10 @@ def evaluate(
         data=dataset.name,
         split=split,
         size=subject.size,
-        settings=describe_settings(subject.segmenter),
+        settings=modes[0].settings,
         runtime=subject.segmenter.runtime.description,
         base=run.base_meter.scores(dataset.class_names),
-        stream=run.stream_meter.scores(dataset.class_names),
+        modes=modes,
         truth_consistency=percent(run.truth_consistency.mean_iou()),
         motion=dict(run.motion),
         frames=tuple(run.records),
@@ -120,40 +117,78 @@ def evaluate_pairs(
     return PairScores(stream.num_frames, between, percent(base.counts.mean_iou()), percent(stream.counts.mean_iou()))
 
 
-class _Evaluation:
-    """A segmenter and its base network over the same frames."""
+class _Pending(NamedTuple):
+    """A frame that not every lane has answered."""
 
-    def __init__(self, segmenter: VideoSegmenter, dataset: Dataset) -> None:
-        num_classes = dataset.num_classes
-        self.segmenter = segmenter
-        self.base = segmenter.another(scheduler=AlwaysKey())
-        self.base_meter, self.stream_meter = _StreamMeter(num_classes), _StreamMeter(num_classes)
-        self.truth_consistency = Consistency(num_classes)
+    frame: Frame
+    truth: Labels | None
+    whole: FrameResult
+    """The base network's."""
+    answers: list[Answer | None]
+    """Of the lanes; None from the one whose results come later."""
+
+
+class _Evaluation:
+    """A segmenter in several modes and its base network over the same frames."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        dataset: Dataset,
+        lanes: list[Lane],
+        on_frame: Callable[[FrameResult], None] | None = None,
+    ) -> None:
+        self.segmenter, self.size = subject.segmenter, subject.size
+        self.base = self.segmenter.another(scheduler=AlwaysKey())
+        self.lanes, self.on_frame = lanes, on_frame
+        self.base_meter = StreamMeter(dataset.num_classes)
+        self.truth_consistency = Consistency(dataset.num_classes)
         self.motion: Counter[str] = Counter()
         self.records: list[FrameRecord] = []
         self.thumbnails = Thumbnails()
         self.interrupted = False
 
-    def start_video(self) -> None:
+    def add_video(self, video: Video, limit: int | None) -> None:
+        """A video from a fresh start. A frame counts when every lane has answered it, so that all count the same."""
         self.base.reset()
-        self.segmenter.reset()
-        for meter in (self.base_meter, self.stream_meter):
-            meter.consistency.forget()
+        self.base_meter.consistency.forget()
+        for lane in self.lanes:
+            lane.start_video()
         self._image: Image | None = None
         self._truth: Labels | None = None
-        self._distance = 0
+        waiting: deque[_Pending] = deque()
 
-    def step(self, frame: Frame, truth: Labels | None) -> FrameResult:
-        """The next frame through both; truth is used where there is any."""
+        def feed() -> Iterator[Frame]:
+            for index, frame in read_frames(video, self.size, limit, needs_vectors(self.segmenter)):
+                whole = self.base.step(frame)
+                answers = [lane.answer(frame, whole) for lane in self.lanes]
+                waiting.append(_Pending(frame, video.truth(index, self.size), whole, answers))
+                yield frame
+
+        offline = next((lane for lane in self.lanes if lane.mode == "offline"), None)
+        if offline is None:
+            for _ in feed():
+                pending = waiting.popleft()
+                self._add(pending, [answer for answer in pending.answers if answer is not None])
+            return
+        with closing(offline.segmenter.stream(feed(), mode="offline")) as results:  # type: ignore[type-var]
+            for result in results:
+                pending = waiting.popleft()
+                self._add(pending, [offline.take(result) if each is None else each for each in pending.answers])
+
+    def _add(self, pending: _Pending, answers: list[Answer]) -> None:
+        """The next frame, answered by all; truth is used where there is any."""
+        frame, truth, whole = pending.frame, pending.truth, pending.whole
         correspondence = None if self._image is None else Correspondence(self._image, frame.image)
-        whole, result = self.base.step(frame), self.segmenter.step(frame)
-        self._distance = 0 if result.level is Level.KEY else self._distance + 1
-        self.base_meter.add(whole, truth, correspondence, whole.labels, self._distance)
-        self.stream_meter.add(result, truth, correspondence, whole.labels, self._distance)
+        self.base_meter.add(whole, truth, correspondence, whole.labels)
+        for lane, answer in zip(self.lanes, answers, strict=True):
+            lane.meter.add(answer.result, truth, correspondence, whole.labels, answer.distance)
+            lane.count(answer)
         if truth is None or self._truth is None:
             self.truth_consistency.forget()
         if truth is not None:
             self.truth_consistency.add(truth, correspondence)
+        result = answers[0].result
         if correspondence is not None and truth is not None and self._truth is not None:
             still = isinstance(self.segmenter.settings.motion, NoMotion)
             before = self._truth if still else warp(self._truth, correspondence.flow, nearest=True)
@@ -163,53 +198,8 @@ class _Evaluation:
         if len(self.records) < MAX_RECORDS:
             self.records.append(_record(result))
         self._image, self._truth = frame.image, truth
-        return result
-
-
-class _StreamMeter:
-    """Adds up everything that is measured of one stream."""
-
-    def __init__(self, num_classes: int) -> None:
-        self.figures = StreamFigures(ConfusionMatrix(num_classes))
-        self.boundary = BoundaryIou(num_classes)
-        self.consistency = Consistency(num_classes)
-        self.agreement = ConfusionMatrix(num_classes)
-        self.by_distance: dict[int, ConfusionMatrix] = {}
-        self._num_classes = num_classes
-
-    def add(
-        self,
-        result: FrameResult,
-        truth: Labels | None,
-        correspondence: Correspondence | None,
-        base: Labels,
-        distance: int,
-    ) -> None:
-        """A frame; `base` are the base network's labels, `distance` the frames since the stream's last key frame."""
-        self.figures.add(result, truth)
-        self.consistency.add(result.labels, correspondence)
-        self.agreement.add(result.labels, base)
-        if truth is not None:
-            self.boundary.add(result.labels, truth)
-            self.by_distance.setdefault(distance, ConfusionMatrix(self._num_classes)).add(result.labels, truth)
-
-    def scores(self, class_names: tuple[str, ...]) -> StreamScores:
-        figures = self.figures
-        classes = zip(class_names, figures.counts.iou(), strict=True)
-        distances = sorted(self.by_distance.items())
-        return StreamScores(
-            frames=figures.num_frames,
-            miou=percent(figures.counts.mean_iou()),
-            classes=tuple(ClassIou(name, percent(float(iou))) for name, iou in classes),
-            boundary_iou=percent(self.boundary.mean()),
-            consistency=percent(self.consistency.mean_iou()),
-            agreement_pixels=percent(self.agreement.agreement()),
-            agreement_miou=percent(self.agreement.mean_iou()),
-            by_distance=tuple(DistanceScore(distance, percent(each.mean_iou())) for distance, each in distances),
-            levels=tuple(LevelShare(level, round(figures.share(level), 2)) for level in Level),
-            kept_blocks=None if math.isnan(figures.kept_share) else round(figures.kept_share, 2),
-            cost=FrameCost.of(figures.cost),
-        )
+        if self.on_frame is not None:
+            self.on_frame(result)
 
 
 def _record(result: FrameResult) -> FrameRecord:

@@ -13,8 +13,9 @@ from stmg.checkpoints.resolve import ModelSpec, resolve, working_size
 from stmg.data.catalogue import open_dataset
 from stmg.data.dataset import Dataset, Video
 from stmg.errors import DataError
-from stmg.evaluation.results import Size
+from stmg.evaluation.results import Mode, Size
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.schedulers import Scheduler
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
 
@@ -86,15 +87,22 @@ def count_classes(subject: Subject) -> int | None:
     return max(2, len(logits)) if logits.ndim == 3 else None
 
 
-def describe_settings(segmenter: VideoSegmenter) -> str:
-    """How a stream is segmented, in words."""
+def describe_settings(segmenter: VideoSegmenter, mode: Mode = "online") -> str:
+    """How a stream is segmented in a mode, in words."""
     settings = segmenter.settings
-    scheduler = settings.scheduler
+    motion = f"motion {settings.motion.name}"
+    if mode == "realtime":
+        return f"realtime, {motion}"
+    if mode == "offline":
+        return f"offline {_describe_scheduler(settings.offline)}, {motion}"
+    scale = f", partial frames at {settings.partial_scale:g}" if settings.partial_scale < 1 else ""
+    return f"scheduler {_describe_scheduler(settings.scheduler)}, {motion}, fusion {settings.fusion:g}{scale}"
+
+
+def _describe_scheduler(scheduler: Scheduler) -> str:
     options: list[str] = [item.name for item in fields(scheduler)] if is_dataclass(scheduler) else []
     chosen = ", ".join(f"{option} {getattr(scheduler, option)}" for option in options)
-    name = f"{scheduler.name} ({chosen})" if chosen else scheduler.name
-    scale = f", partial frames at {settings.partial_scale:g}" if settings.partial_scale < 1 else ""
-    return f"scheduler {name}, motion {settings.motion.name}, fusion {settings.fusion:g}{scale}"
+    return f"{scheduler.name} ({chosen})" if chosen else scheduler.name
 
 
 def hide_credentials(text: str) -> str:

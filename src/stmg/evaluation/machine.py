@@ -1,10 +1,17 @@
-"""The machine that figures come from, as every result states it."""
+"""The machine that figures come from, as every result states it, and whether it was busy with something else."""
 
 from __future__ import annotations
 
+import os
+import platform
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 
-from stmg.runtimes.machine import machine_info
+import psutil
+
+from stmg.runtimes.machine import processor
+
+PACKAGES = ("torch", "numpy", "opencv-python-headless", "av", "onnxruntime", "openvino")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,12 +21,14 @@ class Machine:
     processor: str
     cores: int
     threads: int
+    """Of PyTorch."""
     opencv_threads: int
     gpu: str | None
     system: str
     python: str
     stmg: str | None
     packages: dict[str, str]
+    """Versions by name."""
 
     def __str__(self) -> str:
         gpu = f", {self.gpu}" if self.gpu else ""
@@ -27,4 +36,31 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    return Machine(**machine_info())
+    """The machine as it is now, with the threads it uses now."""
+    import cv2
+    import torch
+
+    return Machine(
+        processor=processor(),
+        cores=os.cpu_count() or 1,
+        threads=torch.get_num_threads(),
+        opencv_threads=cv2.getNumThreads(),
+        gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        system=platform.system(),
+        python=platform.python_version(),
+        stmg=_version("stmg"),
+        packages={name: number for name in PACKAGES if (number := _version(name))},
+    )
+
+
+def busy_warning(seconds: float = 0.5) -> str:
+    """A warning if others are using the machine, looked at for a moment; empty if not."""
+    share = psutil.cpu_percent(interval=seconds) / 100
+    return f"others were using {share:.0%} of the machine: times are too long" if share > 0.1 else ""
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
+OFFLINE_FRAMES = 48  # enough for the windows of an offline stream to fill
 
-def peak_memory(make_stepper: Callable[[], Any], frames: Sequence[Any]) -> int | None:
-    """Peak bytes of a process of its own that segments the frames, Python and its libraries included."""
+
+def peak_memory(make_segmenter: Callable[[], Any], frames: Sequence[Any], mode: str = "online") -> int | None:
+    """Peak bytes of a process of its own that segments the frames in a mode, Python and its libraries included."""
     if sys.platform == "win32":
         return None
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_measure, make_stepper, list(frames)).result()
+        return pool.submit(_measure, make_segmenter, list(frames), mode).result()
 
 
-def _measure(make_stepper: Callable[[], Any], frames: list[Any]) -> int:
-    stepper = make_stepper()
-    with stepper.runtime.exact_patterns():
-        for frame in frames:
-            stepper.step(frame)
+def _measure(make_segmenter: Callable[[], Any], frames: list[Any], mode: str) -> int:
+    segmenter = make_segmenter()
+    source: Iterable[Any] = frames if mode == "online" else _back_and_forth(frames, OFFLINE_FRAMES)
+    with segmenter.runtime.exact_patterns():
+        for _ in segmenter.stream(source, mode=mode):
+            pass
     status = Path("/proc/self/status")
     if status.is_file():  # elsewhere the peak of a process counts, which a child takes over from its parent
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
@@ -30,3 +35,9 @@ def _measure(make_stepper: Callable[[], Any], frames: list[Any]) -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _back_and_forth(frames: list[Any], number: int) -> Iterator[Any]:
+    """So many frames, each with an image of its own, as a stream that holds some of them back would meet them."""
+    there_and_back = cycle([*frames, *frames[-2:0:-1]])
+    return (replace(frame, image=frame.image.copy()) for frame in islice(there_and_back, number))

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-MethodKind = Literal["base", "stmg", "paper", "copied-labels", "warped-logits", "half-resolution", "other-model"]
+MethodKind = Literal[
+    "base",
+    "online",
+    "offline",
+    "realtime",
+    "paper",
+    "copied-labels",
+    "warped-logits",
+    "half-resolution",
+    "other-model",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +41,9 @@ class Method:
         """The name without stride, budget and runtime."""
         return {
             "base": "base on every frame",
-            "stmg": "stmg",
+            "online": "online",
+            "offline": "offline",
+            "realtime": "realtime",
             "paper": "paper's mode",
             "copied-labels": "last labels copied",
             "warped-logits": "logits warped",
@@ -58,4 +70,4 @@ class Method:
         return replace(BASE, runtime=self.runtime, bits=self.bits, export=self.export)
 
 
-BASE, STMG = Method(kind="base"), Method(kind="stmg")
+BASE, ONLINE, OFFLINE = Method(kind="base"), Method(kind="online"), Method(kind="offline")

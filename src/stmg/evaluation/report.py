@@ -1,4 +1,4 @@
-"""Report: one page, whole in itself, from what `evaluate`, `benchmark`, `ablate` and `profile` wrote."""
+"""Report: one page, whole in itself, from what `evaluate`, `benchmark`, `ablate` and `tune` wrote."""
 
 from __future__ import annotations
 
@@ -6,22 +6,25 @@ import base64
 import html
 from collections.abc import Sequence
 
-from stmg.evaluation.method import BASE, STMG
+from stmg.evaluation.method import BASE, OFFLINE, ONLINE
 from stmg.evaluation.plots import draw_plots
 from stmg.evaluation.results import (
     AblationResult,
     BenchmarkResult,
     EvaluationResult,
-    ProfileResult,
+    ModeScores,
     Result,
+    SizeBenchmark,
+    TuneResult,
 )
-from stmg.evaluation.tables import change, number, result_tables, size_text
+from stmg.evaluation.tables import result_tables
+from stmg.evaluation.text_table import change, number, size_text
 
 TITLES: dict[type[Result], str] = {
     EvaluationResult: "Accuracy over time",
     BenchmarkResult: "Speed, cost and baselines",
     AblationResult: "Ablations",
-    ProfileResult: "How much of a video repeats",
+    TuneResult: "Settings for a video",
 }
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #22262b; max-width: 1080px; margin: 2.5em auto; padding: 0 1.2em; }
@@ -68,23 +71,41 @@ def summarize(results: Sequence[Result]) -> list[str]:
     lines = []
     for result in results:
         if isinstance(result, EvaluationResult):
-            lines.append(_summarize_evaluation(result))
+            lines += [_summarize_evaluation(result, mode) for mode in result.modes]
         elif isinstance(result, BenchmarkResult):
             for run in result.sizes:
-                base, stream = run.row(BASE).timing, run.row(STMG).timing
-                fps = f"{number(stream.fps, 1)} FPS instead of {number(base.fps, 1)} ({stream.gain:.2f}x)"
-                lines.append(f"{result.model} on {result.source}, {size_text(run.size)}: {fps}")
-        elif isinstance(result, ProfileResult):
+                lines += _summarize_benchmark(result, run)
+        elif isinstance(result, TuneResult):
             lines.append(f"{result.source}: {result.verdict}")
     return lines
 
 
-def _summarize_evaluation(result: EvaluationResult) -> str:
-    base, stream = result.base, result.stream
+def _summarize_benchmark(result: BenchmarkResult, run: SizeBenchmark) -> list[str]:
+    """A line for each mode of the model itself."""
+    where = f"{result.model} on {result.source}, {size_text(run.size)}"
+    base = run.row(BASE)
+    lines = []
+    for row in run.rows:
+        if row.method in (ONLINE, OFFLINE):
+            timing = row.timing
+            base_fps = timing.fps / timing.gain  # in the same turns
+            fps = f"{number(timing.fps, 1)} FPS instead of {number(base_fps, 1)} ({timing.gain:.2f}x)"
+            loss = "" if row.miou is None else f", mIoU {change(row.miou, base.miou)}"
+            lines.append(f"{where}, {row.method.name}: {fps}{loss}")
+    for live in run.realtime:
+        if live.method.reference == BASE:
+            latency = f"latency {live.latency.p95_ms:.1f} ms at p95, anchors {live.mean_age:.1f} frames old"
+            lines.append(f"{where}, realtime at {live.rate:g} FPS: {latency}")
+    return lines
+
+
+def _summarize_evaluation(result: EvaluationResult, mode: ModeScores) -> str:
+    base, stream = result.base, mode.scores
     labeled = stream.miou is not None
     whole, part = (base.miou, stream.miou) if labeled else (base.agreement_miou, stream.agreement_miou)
     measure = "mIoU" if labeled else "mIoU with the base network's labels"
-    text = f"{result.model} on {result.data} {result.split}, {result.settings}: {measure} {number(part)} instead of "
+    how = ", ".join(filter(None, (mode.name, mode.settings)))
+    text = f"{result.model} on {result.data} {result.split}, {how}: {measure} {number(part)} instead of "
     text += f"{number(whole)} ({change(part, whole)})"
     if base.cost is not None and stream.cost is not None and base.cost.macs:
         text += f" at {100 * stream.cost.macs / base.cost.macs:.1f} % of the MACs"

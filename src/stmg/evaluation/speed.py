@@ -1,10 +1,10 @@
-"""Speed: methods in turn over the same frames, so that all meet the same machine, with the range over repeats."""
+"""Speed: methods in turns over the same frames, so that all meet the same machine, with the range over repeats."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -31,6 +31,8 @@ class Times:
     levels: list[Level] = field(default_factory=list)
     """Of the frames of one repeat; each repeat decides alike."""
     costs: list[Cost | None] = field(default_factory=list)
+    walls: list[float] = field(default_factory=list)
+    """Milliseconds of each repeat by the clock on the wall, of a method that works on several frames at once."""
 
     @property
     def all(self) -> list[float]:
@@ -43,7 +45,12 @@ class Times:
 
     def fps(self, extra_ms: float = 0.0) -> list[float]:
         """Frames per second over the whole stream, of each repeat; `extra_ms` is added to each frame."""
-        return [1000 / (float(np.mean(repeat)) + extra_ms) for repeat in self.repeats]
+        sums = self.walls or [sum(repeat) for repeat in self.repeats]
+        return [1000 / (each / len(repeat) + extra_ms) for each, repeat in zip(sums, self.repeats, strict=True)]
+
+    def ratios(self, base: Times) -> list[float]:
+        """FPS relative to another method's in the same repeat."""
+        return [mine / other for mine, other in zip(self.fps(), base.fps(), strict=True)]
 
     def of_level(self, level: Level) -> list[float]:
         return [ms for repeat in self.repeats for ms, at in zip(repeat, self.levels, strict=True) if at is level]
@@ -57,26 +64,29 @@ class Times:
 
     def relative_to(self, base: Times, extra_ms: float = 0.0) -> Timing:
         """Figures beside those of the base network; ratios are of the same repeat."""
-        ratios = [mine / other for mine, other in zip(self.fps(), base.fps(), strict=True)]
+        ratios = self.ratios(base)
         gain = float(np.median(ratios))
         cost, whole = self.cost(), base.cost()
         expected = whole.macs / cost.macs if cost and whole and cost.macs else None
         levels = {level: self.of_level(level) for level in Level if level in self.levels}
-        carried = levels.get(Level.CARRY)
+        carried = None if self.walls else levels.get(Level.CARRY)
+        slowest = None if self.walls else max(self.undisturbed) / float(np.median(base.undisturbed))
         return Timing(
             fps=round(float(np.median(self.fps())), 3),
-            fps_range=_range(self.fps()),
+            fps_range=value_range(self.fps()),
             gain=round(gain, 4),
-            gain_range=_range(ratios),
+            gain_range=value_range(ratios),
             expected_gain=None if expected is None else round(expected, 4),
             gain_reached=None if expected is None else round(gain / expected, 4),
             # A carried frame runs no network: what it takes is what every frame takes beside it.
             carry_overhead=round(float(np.median(carried)) / float(np.median(base.all)), 4) if carried else None,
-            slowest_frame=round(max(self.undisturbed) / float(np.median(base.undisturbed)), 4),
+            slowest_frame=None if slowest is None else round(slowest, 4),
             end_to_end_fps=round(float(np.median(self.fps(extra_ms))), 3),
-            latency=_latency(self.all),
+            latency=summarize_latency(self.all),
             levels=tuple(
-                LevelLatency(level, round(100 * self.levels.count(level) / len(self.levels), 2), _latency(times))
+                LevelLatency(
+                    level, round(100 * self.levels.count(level) / len(self.levels), 2), summarize_latency(times)
+                )
                 for level, times in levels.items()
             ),
             cost=FrameCost.of(cost),
@@ -119,6 +129,31 @@ def time_interleaved(
     return times
 
 
+def time_passes(
+    streams: Mapping[Name, Callable[[], Iterable[FrameResult]]],
+    repeats: int,
+    on_pass: Callable[[Name], None] | None = None,
+) -> dict[Name, Times]:
+    """Whole streams one after the other, `repeats` times, by the clock on the wall; who comes first rotates.
+
+    For what works on several frames at once and cannot be stepped. `on_pass` gets the name after each pass.
+    """
+    times = {name: Times() for name in streams}
+    order = deque(streams)
+    for _ in range(repeats):
+        for name in order:
+            started = time.perf_counter()
+            seen = [(result.latency_ms, result.level, result.cost) for result in streams[name]()]
+            times[name].walls.append(1000 * (time.perf_counter() - started))
+            times[name].repeats.append([latency for latency, _, _ in seen])
+            times[name].levels = [level for _, level, _ in seen]
+            times[name].costs = [cost for _, _, cost in seen]
+            if on_pass is not None:
+                on_pass(name)
+        order.rotate()
+    return times
+
+
 def _warm_up(stepper: Stepper, frames: Sequence[Any]) -> None:
     """A few frames that do not count; all of them where an export has to compile the patterns that will come."""
     stepper.reset()
@@ -137,10 +172,10 @@ def mean_ms(run: Callable[[], Any], least: int = 5, seconds: float = 1.0) -> flo
     return 1000 * float(np.mean(durations))
 
 
-def _latency(times: list[float]) -> Latency:
+def summarize_latency(times: Sequence[float]) -> Latency:
     middle, high = np.percentile(times, (50, 95))
     return Latency(round(float(middle), 3), round(float(high), 3), round(max(times), 3))
 
 
-def _range(values: list[float]) -> tuple[float, float]:
+def value_range(values: Sequence[float]) -> tuple[float, float]:
     return round(min(values), 4), round(max(values), 4)

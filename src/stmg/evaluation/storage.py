@@ -15,15 +15,15 @@ from stmg.evaluation.results import (
     BenchmarkResult,
     EvaluationResult,
     Picture,
-    ProfileResult,
     Result,
+    TuneResult,
 )
 from stmg.files import build_dataclass, write_atomically
 
-FORMAT = 2
+FORMAT = 3
 """Of the JSON files; those without one are from before it was written into them."""
 KINDS: dict[str, type[Result]] = {
-    kind.kind: kind for kind in (EvaluationResult, BenchmarkResult, AblationResult, ProfileResult)
+    kind.kind: kind for kind in (EvaluationResult, BenchmarkResult, AblationResult, TuneResult)
 }
 
 
@@ -54,7 +54,7 @@ def read_result(path: Path) -> Result:
         raise DataError(f"{path} is damaged: {error}") from None
     kind = content.pop("kind", None) if isinstance(content, dict) else None
     if kind not in KINDS:
-        raise DataError(f"{path} is no result of stmg evaluate, benchmark, ablate or profile")
+        raise DataError(f"{path} is no result of stmg evaluate, benchmark, ablate or tune")
     written = content.pop("format", None)
     if written != FORMAT:
         which = "an earlier" if written is None else "another"
@@ -76,7 +76,7 @@ def read_results(paths: Sequence[Path]) -> list[Result]:
         candidates = [path] if path.is_file() else [path / f"{kind}.json" for kind in KINDS]
         present = [file for file in candidates if file.is_file()]
         if not present:
-            raise DataError(f"{path} has no result; stmg evaluate, benchmark, ablate and profile write some")
+            raise DataError(f"{path} has no result; stmg evaluate, benchmark, ablate and tune write some")
         results += [read_result(file) for file in present]
     return results
 

@@ -254,7 +254,7 @@ def find_logits(output: Any, key: str | int | None = None) -> Tensor:
     )
 
 
-def _describe_output(output: Any) -> str:
+def _describe_output(output: object) -> str:
     if isinstance(output, Tensor):
         return f"tensor of shape {tuple(output.shape)}"
     if isinstance(output, Mapping):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ def record_calls(network: nn.Module, example: Tensor, names: list[str]) -> dict[
     calls: dict[str, Call] = {}
     finished: list[str] = []
 
-    def note(name: str) -> Any:
+    def note(name: str) -> Callable[..., None]:
         def hook(_: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
             finished.append(name)
             calls.setdefault(name, Call(len(finished), args, kwargs, output)).times += 1

@@ -33,7 +33,7 @@ class MacCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return output
 
 
-def count_macs(run: Callable[[], Any]) -> int:
+def count_macs(run: Callable[[], object]) -> int:
     """Multiply-accumulates that a call executes."""
     with torch.no_grad(), MacCounter() as counter:
         run()
@@ -45,7 +45,7 @@ def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def measure_ms(run: Callable[[], Any], device: torch.device, repeats: int = 5) -> float:
+def measure_ms(run: Callable[[], object], device: torch.device, repeats: int = 5) -> float:
     """Median time of a call, after two that do not count."""
     taken = []
     with torch.inference_mode():

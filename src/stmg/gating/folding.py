@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +21,9 @@ def fold_batch_norm(network: nn.Module, example: Tensor) -> int:
     it was, and what makes a difference is left alone.
     """
     network.eval()
-    modules: dict[str, Any] = {name: module for name, module in network.named_modules() if isinstance(module, FOLDABLE)}
+    modules: dict[str, nn.Module] = {
+        name: module for name, module in network.named_modules() if isinstance(module, FOLDABLE)
+    }
     pairs = _pairs(network, example, modules)
     with torch.no_grad():
         expected = _tensors(network(example.clone()))
@@ -33,11 +34,18 @@ def fold_batch_norm(network: nn.Module, example: Tensor) -> int:
 
 
 def _fold_if_same(
-    network: nn.Module, example: Tensor, modules: dict[str, Any], pairs: list[tuple[str, str]], expected: list[Tensor]
+    network: nn.Module,
+    example: Tensor,
+    modules: dict[str, nn.Module],
+    pairs: list[tuple[str, str]],
+    expected: list[Tensor],
 ) -> bool:
     """Fold these pairs if the network then still gives what is expected."""
     for convolution, norm in pairs:
-        replace_module(network, convolution, fuse_conv_bn_eval(modules[convolution], modules[norm]))
+        layer, batch_norm = modules[convolution], modules[norm]
+        assert isinstance(layer, nn.Conv2d)
+        assert isinstance(batch_norm, nn.modules.batchnorm._BatchNorm)
+        replace_module(network, convolution, fuse_conv_bn_eval(layer, batch_norm))
         replace_module(network, norm, nn.Identity())
     output = _tensors(network(example.clone()))
     if all(_is_close(old, new) for old, new in zip(expected, output, strict=True)):
@@ -48,7 +56,7 @@ def _fold_if_same(
     return False
 
 
-def _pairs(network: nn.Module, example: Tensor, modules: dict[str, Any]) -> list[tuple[str, str]]:
+def _pairs(network: nn.Module, example: Tensor, modules: dict[str, nn.Module]) -> list[tuple[str, str]]:
     """(convolution, norm) names where each is called once and the one feeds the other."""
     calls = {name: call for name, call in record_calls(network, example, list(modules)).items() if call.times == 1}
     producers = {id(call.output): name for name, call in calls.items() if isinstance(modules[name], nn.Conv2d)}
@@ -62,5 +70,5 @@ def _is_close(old: Tensor, new: Tensor) -> bool:
     return math.isfinite(largest) and torch.allclose(old, new, rtol=1e-3, atol=1e-3 * largest)
 
 
-def _tensors(output: Any) -> list[Tensor]:
+def _tensors(output: object) -> list[Tensor]:
     return [leaf for leaf in torch.utils._pytree.tree_leaves(output) if isinstance(leaf, Tensor)]

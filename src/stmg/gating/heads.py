@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
@@ -51,6 +49,6 @@ def check_head(network: nn.Module, example: Tensor, head: str, heads: list[str])
         )
 
 
-def _takes_maps(args: Any, kwargs: dict[str, Any]) -> bool:
+def _takes_maps(args: object, kwargs: object) -> bool:
     tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
     return bool(tensors) and all(leaf.dim() == 4 and leaf.is_floating_point() for leaf in tensors)

@@ -62,7 +62,7 @@ class MaskGenerator(nn.Module):
         return self._masks(before, now, sampled=True)
 
     def steer(self, prior_mean: float, distortion_aware: bool) -> None:
-        """Set the share of pruned blocks that the prior asks for, and start from it."""
+        """Set the share of pruned blocks that the prior wants, and start from it."""
         self.distortion_aware = distortion_aware
         if self.pruning is not None:
             self.pruning.probability.prior_mean = prior_mean

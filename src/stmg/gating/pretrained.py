@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from stmg.errors import MissingPackageError
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 class Pretrained:
     """What can be saved as a checkpoint, and pushed to the Hub."""
 
-    def save_pretrained(self, folder: str | PathLike[str], *, card: Any = None, half: bool = False) -> Path:
+    def save_pretrained(self, folder: str | PathLike[str], *, card: object = None, half: bool = False) -> Path:
         """Write a checkpoint folder, as `stmg.save` does."""
         saved: Path = checkpoints("store").save(self, Path(folder), card, half=half)
         return saved
@@ -24,7 +25,7 @@ class Pretrained:
         self,
         repo_id: str,
         *,
-        card: Any = None,
+        card: object = None,
         half: bool = False,
         private: bool | None = None,
         token: str | None = None,
@@ -37,7 +38,7 @@ class Pretrained:
         return url
 
 
-def checkpoints(name: str) -> Any:
+def checkpoints(name: str) -> ModuleType:
     """A module of `stmg.checkpoints`, imported when it is used: it stands above what it saves and loads."""
     try:
         return import_module(f"stmg.checkpoints.{name}")

@@ -17,7 +17,7 @@ class VariationalBatchNorm(nn.Module):
     """φ = clamp(γ (g - μ) / σ + β, τ), a batch-norm whose shift β ~ N(β_bn, δ²) is held to the prior N(β_p, ρ²)."""
 
     def __init__(self, num_blocks: int, prior_mean: float = 0.5, prior_std: float = 1.0) -> None:
-        """`prior_mean` is β_p: the pruning probability that the prior asks of an average frame."""
+        """`prior_mean` is β_p: the pruning probability that the prior wants of an average frame."""
         super().__init__()
         self.normalize = nn.BatchNorm1d(num_blocks, affine=False)
         self.scale = nn.Parameter(torch.full((num_blocks,), 0.2))  # γ: spreads φ over [0, 1] about its mean

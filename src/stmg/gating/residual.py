@@ -123,11 +123,11 @@ def _residual_sources(block: nn.Module, call: Call) -> tuple[int | None, ...] | 
     return _sources(Call(0, args, kwargs, output))
 
 
-def _random_like(leaf: Any) -> Any:
+def _random_like(leaf: object) -> object:
     return torch.randn_like(leaf) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
 
 
-def _clone(leaf: Any) -> Any:
+def _clone(leaf: object) -> object:
     return leaf.clone() if isinstance(leaf, Tensor) else leaf
 
 
@@ -146,7 +146,7 @@ def _sources(call: Call, by_shape: bool = False) -> tuple[int | None, ...] | Non
     return tuple(sources) if any(source is not None for source in sources) else None
 
 
-def _can_replace(leaf: Any, output: Tensor, by_shape: bool) -> bool:
+def _can_replace(leaf: object, output: Tensor, by_shape: bool) -> bool:
     if not isinstance(leaf, Tensor) or leaf.shape != output.shape or leaf.dtype != output.dtype:
         return False
     return by_shape or torch.equal(output, leaf) or torch.equal(output, F.relu(leaf))
@@ -158,7 +158,7 @@ def _describe(block: nn.Module, name: str, call: Call, sources: tuple[int | None
 
     args, kwargs = pytree.tree_map(_clone, (call.args, call.kwargs))
 
-    def run() -> Any:
+    def run() -> object:
         return quiet(*args, **kwargs)
 
     return Block(

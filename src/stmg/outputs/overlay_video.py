@@ -2,116 +2,22 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import av
-import numpy as np
 
 from stmg.errors import SettingsError
-from stmg.outputs.sink import FileSink
+from stmg.outputs.video_file import VideoFile
 from stmg.streaming.state import FrameResult
-from stmg.video.frames import resize_image
+from stmg.video.frames import Image
 
 
-class _VideoFormat(NamedTuple):
-    """How an overlay video is written."""
-
-    encoders: tuple[str, ...]
-    """The first this FFmpeg has is taken."""
-    options: dict[str, str]
-    """For the container: each few seconds are on disk and playable, whatever happens to the process later."""
-
-
-_MP4 = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
-_CLUSTERS = {"cluster_time_limit": "2000", "flush_packets": "1"}
-VIDEO_FORMATS = {
-    ".mp4": _VideoFormat(("libx264", "mpeg4"), _MP4),
-    ".mkv": _VideoFormat(("libx264", "mpeg4"), _CLUSTERS),
-    ".webm": _VideoFormat(("libvpx-vp9", "libvpx"), _CLUSTERS),
-    ".avi": _VideoFormat(("mpeg4",), {"flush_packets": "1"}),
-}
-ENCODER_OPTIONS = {
-    "libx264": {"preset": "veryfast", "tune": "zerolatency", "crf": "20"},
-    "mpeg4": {"flags": "+qscale", "global_quality": str(4 * 118)},  # 118 units of FFmpeg's scale make one
-    "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8", "lag-in-frames": "0", "crf": "30", "b": "0"},
-    "libvpx": {"deadline": "realtime", "cpu-used": "8", "crf": "20", "b": "4M"},
-}
-
-
-class OverlayVideo(FileSink):
-    """Frames with their labels drawn over them, as a video; the suffix of `path` says in which format.
-
-    Frames are shown at their own times where they have them, else at `fps`. All are resized to the size of the
-    first, an odd edge repeated to make it even. A killed process leaves all but the last seconds.
-    """
+class OverlayVideo(VideoFile):
+    """Frames with their labels drawn over them, as a video."""
 
     def __init__(self, path: str | Path, fps: float, opacity: float = 0.5) -> None:
-        super().__init__(path)
-        if self.path.suffix.lower() not in VIDEO_FORMATS:
-            raise SettingsError(f"{path}: an overlay video ends in {', '.join(VIDEO_FORMATS)}")
-        if not 0.001 <= fps <= 1000 or not 0 <= opacity <= 1:
-            raise SettingsError(f"fps is from 0.001 to 1000 and opacity from 0 to 1; got {fps=}, {opacity=}")
+        super().__init__(path, fps)
+        if not 0 <= opacity <= 1:
+            raise SettingsError(f"opacity is from 0 to 1; got {opacity=}")
         self.opacity = opacity
-        self._format = VIDEO_FORMATS[self.path.suffix.lower()]
-        self._encoder = next(filter(_can_encode, self._format.encoders), None)
-        if self._encoder is None:
-            raise SettingsError(f"{path}: this FFmpeg lacks {' and '.join(self._format.encoders)}; try .mp4 or .avi")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        # MPEG-4 counts at most 65535 ticks per second. AVI knows no times but whole frames.
-        self._rate = Fraction(fps).limit_denominator(min(1001, int(60000 / fps)))
-        self._tick = 1 / self._rate if self.path.suffix.lower() == ".avi" else Fraction(1, 60000)
-        self._container: Any = None
-        self._stream: Any = None
-        self._size = (0, 0)
-        self._begun: float | None = None
-        self._last = -1
 
-    def _write(self, result: FrameResult) -> None:
-        image = result.plot(self.opacity)
-        if self._container is None:
-            self._begin(*image.shape[:2])
-        image = resize_image(image, self._size)
-        even = np.pad(image, ((0, self._size[0] % 2), (0, self._size[1] % 2), (0, 0)), mode="edge")
-        frame = av.VideoFrame.from_ndarray(even, format="rgb24")
-        frame.pts, frame.time_base = self._timestamp(result.time), self._tick
-        self._container.mux(self._stream.encode(frame))
-
-    def _begin(self, height: int, width: int) -> None:
-        """Nothing is opened before the first frame, so a run without frames leaves no broken file."""
-        self._size = (height, width)
-        self._container = av.open(str(self.path.absolute()), "w", options=self._format.options)
-        self._stream = self._container.add_stream(self._encoder, rate=self._rate)
-        self._stream.options = ENCODER_OPTIONS[str(self._encoder)]
-        self._stream.width, self._stream.height = width + width % 2, height + height % 2
-        self._stream.pix_fmt = "yuv420p"
-        coder = self._stream.codec_context
-        coder.time_base, coder.thread_count = self._tick, 2
-        coder.gop_size, coder.max_b_frames = max(1, round(2 * self._rate)), 0
-
-    def _timestamp(self, time: float | None) -> int:
-        """In ticks, always growing: the frame's own time if that goes on, else one frame after the last."""
-        following = 0 if self._last < 0 else self._last + max(1, round(1 / (self._rate * self._tick)))
-        if time is None:
-            wished = following
-        else:
-            self._begun = time - float(following * self._tick) if self._begun is None else self._begun
-            wished = round((time - self._begun) / self._tick)
-        self._last = wished if wished > self._last else following
-        return self._last
-
-    def _finish(self) -> None:
-        if self._container is not None:
-            container, self._container = self._container, None
-            try:
-                container.mux(self._stream.encode(None))
-            finally:
-                container.close()
-
-
-def _can_encode(name: str) -> bool:
-    try:
-        return bool(av.codec.Codec(name, "w"))
-    except av.codec.codec.UnknownCodecError:
-        return False
+    def _draw(self, result: FrameResult) -> Image:
+        return result.plot(self.opacity)

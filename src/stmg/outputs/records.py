@@ -5,25 +5,37 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
 from stmg.outputs.sink import FileSink, name_errors
+from stmg.streaming.audit import Audit
 from stmg.streaming.state import FrameResult
+from stmg.video.labels import IGNORE
+
+FOREGROUND_NAMES = ("background", "foreground")
 
 
 class Records(FileSink):
-    """One line of JSON per frame, on disk as soon as the frame is done."""
+    """One line of JSON per frame, on disk as soon as the frame is done.
 
-    def __init__(self, path: str | Path) -> None:
+    areas: whether to record the share of the pixels of each class that a frame shows.
+    class_names: what the classes are called there; the others go by their numbers.
+    """
+
+    def __init__(self, path: str | Path, *, areas: bool = False, class_names: Sequence[str] = ()) -> None:
         super().__init__(path)
+        self.areas, self.class_names = areas, tuple(class_names)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with name_errors(self.path):
             self._file = io.FileIO(self.path, "wb")  # unbuffered: each line is handed over whole
         self._complete = 0
 
     def _write(self, result: FrameResult) -> None:
-        record = {
+        record: dict[str, object] = {
             "index": result.index,
             "time": _round(result.time, 6),
             "level": str(result.level),
@@ -35,7 +47,10 @@ class Records(FileSink):
             "motion": result.motion,
             "macs": result.macs,
             "latency_ms": _round(result.latency_ms, 3),
+            "audit": _describe_audit(result.audit),
         }
+        if self.areas:
+            record["areas"] = measure_areas(result, self.class_names)
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         written = 0
         try:
@@ -49,6 +64,30 @@ class Records(FileSink):
 
     def _finish(self) -> None:
         self._file.close()
+
+
+def measure_areas(result: FrameResult, class_names: Sequence[str] = ()) -> dict[str, float]:
+    """The share of the pixels of each class in a frame, by its name or number; pixels without a label are no class."""
+    if result.probability is not None:
+        class_names = class_names or FOREGROUND_NAMES
+    counts = np.bincount(result.labels.ravel(), minlength=IGNORE + 1)[:IGNORE]
+    return {
+        class_names[number] if number < len(class_names) else str(number): round(
+            int(counts[number]) / result.labels.size, 5
+        )
+        for number in counts.nonzero()[0].tolist()
+    }
+
+
+def _describe_audit(audit: Audit | None) -> dict[str, object] | None:
+    if audit is None:
+        return None
+    return {
+        "changed": _round(audit.changed, 5),
+        "distance": audit.distance,
+        "flicker": _round(audit.flicker, 5),
+        "classes": {str(number): _round(share, 5) for number, share in audit.classes.items()},
+    }
 
 
 def _round(value: float | None, digits: int) -> float | None:

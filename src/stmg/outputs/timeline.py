@@ -70,12 +70,15 @@ class _Span(NamedTuple):
     num_blocks: int
     latency_sum: float
     latency_max: float
+    measured: float
+    """The highest change that an audit measured, as a share of the pixels; NaN if there was none."""
 
     @classmethod
     def from_result(cls, result: FrameResult) -> _Span:
         levels = tuple(int(result.level is level) for level in Level)
         blocks, latency = (result.kept_blocks, len(result.keep)), result.latency_ms
-        return cls(result.time, levels, result.distortion, result.drift, *blocks, latency, latency)
+        measured = math.nan if result.audit is None else result.audit.changed
+        return cls(result.time, levels, result.distortion, result.drift, *blocks, latency, latency, measured)
 
     @property
     def num_frames(self) -> int:
@@ -91,6 +94,7 @@ class _Span(NamedTuple):
             self.num_blocks + later.num_blocks,
             self.latency_sum + later.latency_sum,
             max(self.latency_max, later.latency_max),
+            _highest(self.measured, later.measured),
         )
 
 
@@ -128,6 +132,7 @@ def _draw(spans: list[_Span], title: str) -> bytes:
 
     _line(change, [span.drift for span in spans], edges, "#555555", "drift")
     _line(change, [span.distortion for span in spans], edges, "#0072b2", "distortion", filled=True)
+    _dots(change, np.array([span.measured for span in spans]), edges)
     _line(blocks, [span.kept_blocks for span in spans] / frames, edges, "#7a5195", "kept blocks", filled=True)
     latency.stairs([span.latency_max for span in spans], edges, fill=True, color="#c9ced6", label="longest")
     _line(latency, [span.latency_sum for span in spans] / frames, edges, "#333333", "mean")
@@ -149,6 +154,19 @@ def _draw(spans: list[_Span], title: str) -> bytes:
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=120)
     return data.getvalue()
+
+
+def _dots(axes: Any, shares: Any, edges: Any) -> None:
+    """What audits measured, in percent of the pixels, on an axis of its own at the right: it is far smaller."""
+    known = np.isfinite(shares)
+    if not known.any():
+        return
+    middles = (edges[:-1] + edges[1:]) / 2
+    right, style = axes.twinx(), {"color": "#c8443a", "marker": ".", "linestyle": "none"}
+    right.plot(middles[known], 100 * shares[known], **style)
+    right.set(ylim=(0, 108 * float(shares[known].max()) or 1.0), ylabel="measured (%)")
+    right.spines["top"].set_visible(False)
+    axes.plot([], [], label="measured change (right)", **style)
 
 
 def _line(axes: Any, values: Any, edges: Any, color: str, label: str, filled: bool = False) -> None:

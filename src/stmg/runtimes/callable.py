@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stmg.errors import ModelError, SettingsError
 from stmg.runtimes.arrays import fuse_logits
-from stmg.runtimes.labels import argmax_labels
+from stmg.runtimes.labels import Foreground
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map
 from stmg.streaming.masks import Masks
@@ -22,15 +22,22 @@ from stmg.video.labels import IGNORE, Labels, resize_labels
 
 
 class CallableRuntime:
-    """`function` takes an RGB image (H, W, 3), uint8, and gives logits (C, h, w) or (1, C, h, w), or labels (H, W)."""
+    """`function` takes an RGB image (H, W, 3), uint8, and gives logits (C, h, w) or (1, C, h, w), or labels (H, W).
+
+    activation: whether a function of one channel gives logits or probability; if None, its values tell.
+    threshold: the probability above which a pixel is foreground, 0.5 if None; for functions of one channel.
+    """
 
     num_classes: int | None = None
     num_blocks = 0
     has_mask_generator = False
-    notes = ("a black box: frames are computed whole, at a smaller scale, or carried",)
+    notes: tuple[str, ...] = ("a black box: frames are computed whole, at a smaller scale, or carried",)
 
-    def __init__(self, function: Callable[[Image], Any]) -> None:
+    def __init__(
+        self, function: Callable[[Image], Any], activation: str | None = None, threshold: float | None = None
+    ) -> None:
         self.function = function
+        self.foreground = Foreground(activation, threshold)
 
     @property
     def description(self) -> str:
@@ -39,6 +46,10 @@ class CallableRuntime:
     @property
     def input_size(self) -> tuple[int, int] | None:
         return None
+
+    @property
+    def threshold(self) -> float:
+        return self.foreground.threshold
 
     def expect_partial(self) -> None:
         """There is nothing to get ready."""
@@ -79,7 +90,12 @@ class CallableRuntime:
         return fuse_logits(now, before, flow, share)
 
     def labels(self, logits: NDArray[Any], size: tuple[int, int]) -> Labels:
-        return argmax_labels(logits, size) if logits.ndim == 3 else resize_labels(logits.astype(np.uint8), size)
+        if logits.ndim == 2:
+            return resize_labels(logits.astype(np.uint8), size)
+        return self.foreground.labels(logits, size)
+
+    def probability(self, logits: NDArray[Any], size: tuple[int, int]) -> Map | None:
+        return self.foreground.probability(logits, size) if logits.ndim == 3 else None
 
     def logits_array(self, logits: NDArray[Any]) -> NDArray[np.float32] | None:
         return np.ascontiguousarray(logits.transpose(1, 2, 0), np.float32) if logits.ndim == 3 else None
@@ -99,10 +115,12 @@ class CallableRuntime:
         if logits.ndim == 2 and np.issubdtype(logits.dtype, np.integer):
             if logits.size and not 0 <= logits.min() <= logits.max() <= IGNORE:
                 raise ModelError(f"labels are bytes; the function gave {logits.min()} to {logits.max()}")
+            self.foreground.check_channels(0)
             return logits
         if logits.ndim != 3 or not np.issubdtype(logits.dtype, np.floating):
             raise ModelError(
                 "a black box returns logits (C, h, w) as floats or labels (H, W) as integers; "
                 f"got {logits.dtype} of shape {logits.shape}"
             )
+        self.foreground.check_channels(len(logits))
         return logits.astype(np.float32, copy=False)

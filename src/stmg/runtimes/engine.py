@@ -34,15 +34,27 @@ class Pair(NamedTuple):
     """What the block gives."""
 
 
-class PlainGraph(NamedTuple):
-    """A graph that somebody else exported, ready to run."""
+class GraphOutput(NamedTuple):
+    """An output of a plain graph."""
 
-    run: Callable[[NDArray[Any]], NDArray[Any]]
-    """From its input to its first output."""
+    name: str
+    shape: tuple[int | str | None, ...]
+    """What is no number is known only when it runs; empty if not even the number of axes is known."""
+    is_float: bool
+    is_sigmoid: bool
+    """Whether a sigmoid makes it, so that its values are probabilities."""
+
+
+class PlainGraph(NamedTuple):
+    """A graph that somebody else exported."""
+
+    compile: Callable[[int], Callable[[NDArray[Any]], NDArray[Any]]]
+    """A function from its input to one of its outputs, by index."""
     shape: tuple[int | str | None, ...]
     """Of its input; what is no number is free."""
     dtype: type[np.generic] | None
     """Of its input; None if it is none of `DTYPES`."""
+    outputs: tuple[GraphOutput, ...]
 
 
 class Engine(Protocol):

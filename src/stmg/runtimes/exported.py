@@ -13,7 +13,7 @@ import numpy as np
 from stmg.errors import ModelError, SettingsError
 from stmg.runtimes.arrays import Array, fuse_logits, resize_plane, warp_maps
 from stmg.runtimes.engine import Arrays, Engine, Pair, Run, describe_engine
-from stmg.runtimes.labels import argmax_labels
+from stmg.runtimes.labels import Foreground
 from stmg.runtimes.manifest import read_manifest
 from stmg.runtimes.patterns import PATTERNS, Pattern, PatternCache, disk_cache, file_stamps
 from stmg.streaming.cost import Cost
@@ -40,7 +40,14 @@ class ExportedRuntime:
 
     notes: tuple[str, ...] = ()
 
-    def __init__(self, folder: Path, engine: Engine, patterns: int = PATTERNS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        engine: Engine,
+        patterns: int = PATTERNS,
+        activation: str | None = None,
+        threshold: float | None = None,
+    ) -> None:
         if patterns < 2:
             raise SettingsError(f"patterns is at least 2, that of all blocks and one more; got {patterns}")
         self._stamps = file_stamps(folder)
@@ -48,6 +55,8 @@ class ExportedRuntime:
         self.folder, self.engine = folder, engine
         self.input_size = self.manifest.size
         self.num_classes = max(2, self.manifest.num_classes)
+        self.foreground = Foreground(activation, threshold)
+        self.foreground.check_channels(self.manifest.num_classes)
         self.num_blocks = len(self.manifest.costs.blocks)
         self.has_mask_generator = "compare" in self.manifest.graphs
         self._disk = disk_cache(folder, engine, patterns)
@@ -62,6 +71,10 @@ class ExportedRuntime:
     @property
     def description(self) -> str:
         return describe_engine(self.engine)
+
+    @property
+    def threshold(self) -> float:
+        return self.foreground.threshold
 
     @property
     def has_partial(self) -> bool:
@@ -128,12 +141,17 @@ class ExportedRuntime:
         return fuse_logits(now, before, flow, share)
 
     def labels(self, logits: Array, size: tuple[int, int]) -> Labels:
-        return argmax_labels(logits, size)
+        return self.foreground.labels(logits, size)
+
+    def probability(self, logits: Array, size: tuple[int, int]) -> Map | None:
+        return self.foreground.probability(logits, size)
 
     def logits_array(self, logits: Array) -> Array:
         return np.ascontiguousarray(logits.transpose(1, 2, 0))
 
-    def cost(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool) -> Cost:
+    def cost(
+        self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
+    ) -> Cost | None:
         return self.manifest.costs.of_frame(level, keep, scale, masked)
 
     def compile_pattern(self, keep: Pattern) -> Run:

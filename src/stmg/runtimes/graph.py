@@ -8,35 +8,58 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.errors import ModelError
+from stmg.errors import ModelError, SettingsError
 from stmg.runtimes.callable import CallableRuntime
-from stmg.runtimes.engine import Engine, describe_engine
+from stmg.runtimes.engine import Engine, GraphOutput, describe_engine
 from stmg.runtimes.normalization import Normalization
 from stmg.video.frames import Image, resize_image
+from stmg.video.labels import MAX_CLASSES
 
-GRAPH_SUFFIXES = {".onnx": "onnxruntime", ".xml": "openvino"}
+GRAPH_SUFFIXES = {".onnx": "onnxruntime", ".xml": "openvino", ".tflite": "openvino"}
 """Of graph files, and the engine that runs them unless another is chosen."""
 
 
 class GraphRuntime(CallableRuntime):
-    """Runs an .onnx or .xml file that takes an image (1, 3, H, W), or (1, H, W, 3), and gives logits or labels.
+    """Runs an .onnx, .xml or .tflite file from an image (1, 3, H, W), or (1, H, W, 3), to logits or labels.
 
     A graph that takes floats gets the image normalized, one that takes bytes gets it as it is.
+
+    output: name or index of the output to use; the first of the largest maps of floats if None.
+    activation: whether a graph of one channel gives logits or probability; if None, a final sigmoid or the values tell.
+    threshold: the probability above which a pixel is foreground, 0.5 if None; for graphs of one channel.
     """
 
-    def __init__(self, path: Path, engine: Engine, normalization: Normalization | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        engine: Engine,
+        normalization: Normalization | None = None,
+        *,
+        output: str | int | None = None,
+        activation: str | None = None,
+        threshold: float | None = None,
+    ) -> None:
         self.engine = engine
         self.normalization = normalization or Normalization()
-        self._graph = engine.open(path)
-        shape = self._graph.shape
+        self._graph = graph = engine.open(path)
+        shape = graph.shape
         if len(shape) != 4 or (shape[-1] != 3 and shape[1] != 3):
             raise ModelError(f"{path} takes no RGB image: its input is {shape}, not (1, 3, H, W) or (1, H, W, 3)")
-        if self._graph.dtype is None:
+        if graph.dtype is None:
             raise ModelError(f"{path} takes an image neither of bytes nor of floats")
         self._channels_last = shape[-1] == 3
         height, width = shape[1:3] if self._channels_last else shape[2:4]
         self._height, self._width = _fixed(height), _fixed(width)
-        super().__init__(self._run)
+        index = self._choose(path) if output is None else find_output(graph.outputs, output, path)
+        self.output = graph.outputs[index]
+        super().__init__(self._run, activation, threshold)
+        channels = self._layout(self.output)[0]
+        if channels is not None:
+            self.foreground.check_channels(channels)
+        if self.output.is_sigmoid and activation is None:
+            self.foreground.activation = "probability"
+        self.notes = (*self.notes, *self._describe_output(channels, output is not None))
+        self._infer = graph.compile(index)
 
     @property
     def description(self) -> str:
@@ -46,6 +69,57 @@ class GraphRuntime(CallableRuntime):
     def input_size(self) -> tuple[int, int] | None:
         return None if self._height is None or self._width is None else (self._height, self._width)
 
+    def _choose(self, path: Path) -> int:
+        """The first of the largest maps of floats; of labels, where there are no floats."""
+        outputs = self._graph.outputs
+        forms = [self._rank(output) for output in outputs]
+        best = max(forms)
+        if not best[0] and len(outputs) > 1:  # of a single one, what is wrong with it shows when it runs
+            raise ModelError(f"{path} gives no map of classes; its outputs are {list_outputs(outputs)}")
+        areas = {index: self._layout(outputs[index])[1] for index, form in enumerate(forms) if form == best}
+        known = {index: area for index, area in areas.items() if area is not None}
+        # Sizes that are known only when it runs cannot be compared.
+        return max(known, key=lambda index: known[index]) if len(known) == len(areas) else min(areas)
+
+    def _rank(self, output: GraphOutput) -> tuple[bool, bool, bool]:
+        """How much an output looks like a map of classes."""
+        axes = len(output.shape)
+        is_map = axes in (0, 3, 4) and (self._layout(output)[0] or 0) <= MAX_CLASSES
+        return is_map, output.is_float, axes == 4
+
+    def _layout(self, output: GraphOutput) -> tuple[int | None, int | None]:
+        """Channels of an output, 0 of labels, and its area; None what is known only when it runs."""
+        sides = [side if isinstance(side, int) and side > 0 else None for side in output.shape]
+        if not output.is_float:
+            channels: int | None = 0
+            sides = [side for side in sides if side != 1][-2:]
+        elif len(sides) != 4:
+            channels, sides = (sides[0] if len(sides) == 3 else None), sides[1:]
+        elif self._is_channels_last(sides):
+            channels, sides = sides[3], sides[1:3]
+        else:
+            channels, sides = sides[1], sides[2:]
+        known = [side for side in sides if side is not None]
+        return channels, known[0] * known[1] if len(known) == len(sides) == 2 else None
+
+    def _is_channels_last(self, sides: list[int | None]) -> bool:
+        size = self.input_size
+        if size is None or None in sides[1:]:
+            return self._channels_last
+        _, *known = (side or 1 for side in sides)
+        return _similar((known[0], known[1]), size) and not _similar((known[1], known[2]), size)
+
+    def _describe_output(self, channels: int | None, chosen: bool) -> list[str]:
+        notes, outputs = [], self._graph.outputs
+        if len(outputs) > 1:
+            why = "as chosen" if chosen else "choose with output"
+            notes.append(f"the output used is {self.output.name}, {why}; there are {list_outputs(outputs)}")
+        if channels == 1:
+            known = self.foreground.activation
+            kind = known or "probability if all values are within 0 and 1, else logits; state it with activation"
+            notes.append(f"one channel, foreground above {self.threshold:g}: {kind}")
+        return notes
+
     def _run(self, image: Image) -> NDArray[Any]:
         size = (self._height or image.shape[0], self._width or image.shape[1])
         pixels: NDArray[Any] = resize_image(image, size)
@@ -53,12 +127,33 @@ class GraphRuntime(CallableRuntime):
             assert self._graph.dtype is not None
             pixels = self.normalization.apply(pixels).astype(self._graph.dtype)
         pixels = pixels[None] if self._channels_last else np.ascontiguousarray(pixels.transpose(2, 0, 1))[None]
-        output = self._graph.run(pixels)
+        output = self._infer(pixels)
         if np.issubdtype(output.dtype, np.integer):  # labels, perhaps with axes of length one
             return output.squeeze()
         if output.ndim == 4 and _similar(output.shape[1:3], size) and not _similar(output.shape[2:], size):
             output = output.transpose(0, 3, 1, 2)  # channels last
         return output.astype(np.float32, copy=False)
+
+
+def find_output(outputs: tuple[GraphOutput, ...], wanted: str | int, path: Path) -> int:
+    """The index of an output by its name, or by its index as a number or text."""
+    names = [output.name for output in outputs]
+    if wanted in names:  # first, as exporters may call them by numbers
+        return names.index(str(wanted))
+    if isinstance(wanted, int) or wanted.isdecimal():
+        index = int(wanted)
+        if 0 <= index < len(outputs):
+            return index
+    raise SettingsError(f"output: {path} has no output {wanted!r}; there are {list_outputs(outputs)}")
+
+
+def list_outputs(outputs: tuple[GraphOutput, ...]) -> str:
+    """Outputs by index, name and shape, in one line."""
+    return ", ".join(f"{index} {output.name} {_shape_text(output)}" for index, output in enumerate(outputs))
+
+
+def _shape_text(output: GraphOutput) -> str:
+    return "x".join(str(side) if isinstance(side, int) else "?" for side in output.shape) or "of any shape"
 
 
 def _fixed(side: int | str | None) -> int | None:

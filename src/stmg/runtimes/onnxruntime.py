@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from stmg.errors import MissingPackageError, ModelError
 from stmg.files import atomic_path
-from stmg.runtimes.engine import DTYPES, Pair, PlainGraph, Run
+from stmg.runtimes.engine import DTYPES, GraphOutput, Pair, PlainGraph, Run
+
+FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
+SIGMOIDS = ("Sigmoid", "HardSigmoid", "QLinearSigmoid")
+# Operations after which probabilities are still probabilities.
+PASSING = {
+    *("Identity", "Cast", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Resize", "Upsample"),
+    *("QuantizeLinear", "DequantizeLinear"),
+}
 
 
 class OnnxRuntime:
@@ -48,7 +58,19 @@ class OnnxRuntime:
         if len(inputs) != 1:
             raise ModelError(f"{graph} takes {len(inputs)} inputs; a plain network takes one image")
         name, dtype = inputs[0].name, DTYPES.get(inputs[0].type.removeprefix("tensor(").removesuffix(")"))
-        return PlainGraph(lambda pixels: session.run(None, {name: pixels})[0], tuple(inputs[0].shape), dtype)
+        nodes = self._onnx.load(str(graph), load_external_data=False).graph.node
+        outputs = tuple(
+            GraphOutput(each.name, tuple(each.shape), each.type in FLOATS, is_sigmoid(nodes, each.name))
+            for each in session.get_outputs()
+        )
+        settings = self._runtime.RunOptions()
+        settings.only_execute_path_to_fetches = len(outputs) > 1
+
+        def select(index: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
+            wanted = [outputs[index].name]
+            return lambda pixels: session.run(wanted, {name: pixels}, settings)[0]
+
+        return PlainGraph(select, tuple(inputs[0].shape), dtype, outputs)
 
     def _make(self, model: bytes, cached: Path | None) -> Any:
         if cached is not None:
@@ -84,6 +106,14 @@ class OnnxRuntime:
         if self.threads:
             options.intra_op_num_threads = self.threads
         return options
+
+
+def is_sigmoid(nodes: Iterable[Any], name: str) -> bool:
+    """Whether a tensor is made by a sigmoid, perhaps resized or reshaped afterwards."""
+    producers = {output: node for node in nodes for output in node.output}
+    while name in producers and producers[name].op_type in PASSING:
+        name = producers[name].input[0]
+    return name in producers and producers[name].op_type in SIGMOIDS
 
 
 def leave_out_blocks(graph: Any, closed: Iterable[Pair], outputs: tuple[str, ...]) -> None:

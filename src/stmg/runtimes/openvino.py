@@ -1,4 +1,4 @@
-"""OpenVINO as an engine: reads .onnx and .xml, and takes blocks out of its own graph before it compiles it."""
+"""OpenVINO as an engine: reads .onnx, .xml and .tflite, and takes blocks out of its own graph before it compiles it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stmg.errors import MissingPackageError, ModelError
 from stmg.files import atomic_path
-from stmg.runtimes.engine import DTYPES, Arrays, Pair, PlainGraph, Run
+from stmg.runtimes.engine import DTYPES, Arrays, GraphOutput, Pair, PlainGraph, Run
+
+SIGMOIDS = ("Sigmoid", "HardSigmoid")
+# Operations after which probabilities are still probabilities.
+PASSING = {"Identity", "Convert", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Interpolate", "FakeQuantize"}
 
 
 class OpenVino:
@@ -60,16 +65,27 @@ class OpenVino:
     def open(self, graph: Path) -> PlainGraph:
         try:
             model = self._core.read_model(str(graph))
-            compiled = self._core.compile_model(model, self.where, self._settings)
         except RuntimeError as error:
-            raise ModelError(f"{graph} cannot be loaded: {str(error).splitlines()[0]}") from None
+            raise ModelError(f"{graph} cannot be loaded: {_first_line(error)}") from None
         if len(model.inputs) != 1:
             raise ModelError(f"{graph} takes {len(model.inputs)} inputs; a plain network takes one image")
         image = model.inputs[0]
-        shape = tuple(side.get_length() if side.is_static else None for side in image.get_partial_shape())
-        first, infer = compiled.output(0), _infer_in_any_thread(compiled)
         dtype = DTYPES.get(image.get_element_type().get_type_name())
-        return PlainGraph(lambda pixels: np.array(infer([pixels])[first]), shape, dtype)
+        results = list(model.results)
+        outputs = tuple(_describe(result) for result in results)
+
+        def select(index: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
+            for result in list(model.results):
+                if result.get_name() != results[index].get_name():
+                    model.remove_result(result)
+            try:
+                compiled = self._core.compile_model(model, self.where, self._settings)
+            except RuntimeError as error:
+                raise ModelError(f"{graph} cannot be loaded: {_first_line(error)}") from None
+            infer = _infer_in_any_thread(compiled)
+            return lambda pixels: np.array(infer([pixels])[0])
+
+        return PlainGraph(select, _shape(image), dtype, outputs)
 
     def _read(self, cached: Path | None) -> Any:
         """The compiled graph on disk; None if there is none, or it is damaged."""
@@ -82,6 +98,27 @@ class OpenVino:
             with suppress(OSError):
                 cached.unlink(missing_ok=True)
             return None
+
+
+def _describe(result: Any) -> GraphOutput:
+    source = result.input_value(0)
+    names = sorted(result.output(0).get_names() or source.get_names())
+    node = source.get_node()
+    while node.get_type_name() in PASSING:
+        node = node.input_value(0).get_node()
+    name = names[0] if names else source.get_node().get_friendly_name()
+    return GraphOutput(name, _shape(source), source.get_element_type().is_real(), node.get_type_name() in SIGMOIDS)
+
+
+def _shape(port: Any) -> tuple[int | None, ...]:
+    shape = port.get_partial_shape()
+    if shape.rank.is_dynamic:
+        return ()
+    return tuple(side.get_length() if side.is_static else None for side in shape)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
 
 
 def leave_out_blocks(model: Any, closed: Iterable[Pair], outputs: tuple[str, ...]) -> None:

@@ -20,7 +20,7 @@ from stmg.gating.counting import synchronize
 from stmg.gating.folding import fold_batch_norm
 from stmg.gating.normalize import NormalizeImage
 from stmg.gating.warping import warp_tensor
-from stmg.runtimes.labels import argmax_labels
+from stmg.runtimes.labels import Foreground
 from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 from stmg.streaming.cost import Cost, NetworkCost
 from stmg.streaming.flow import Flow, Map
@@ -34,11 +34,15 @@ PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class TorchRuntime:
-    """Runs a copy of the network with its batch-norms folded, channels last.
+    """Runs a network with its batch-norms folded, channels last.
 
     precision: fp32, or bf16 or fp16 by autocast.
     mean, std: what the network was trained with, for RGB values from 0 to 1.
+    activation: whether a network of one channel gives logits or probability; if None, its values tell.
+    threshold: the probability above which a pixel is foreground, 0.5 if None; for networks of one channel.
     optimize: off leaves the network as it is; its results are then the untouched network's bit for bit.
+    restore: loads the network again as it was given, to save or export it. With it the network itself is optimized, and
+        no second copy of its weights stays in memory; without it what is given is left alone, and a copy runs.
     """
 
     input_size: tuple[int, int] | None = None
@@ -51,7 +55,10 @@ class TorchRuntime:
         precision: str = "fp32",
         mean: Sequence[float] = IMAGENET_MEAN,
         std: Sequence[float] = IMAGENET_STD,
+        activation: str | None = None,
+        threshold: float | None = None,
         optimize: bool = True,
+        restore: Callable[[], AcceleratedNetwork] | None = None,
     ) -> None:
         if precision not in PRECISIONS:
             raise SettingsError(f"no precision is called {precision!r}; there are {', '.join(PRECISIONS)}")
@@ -60,11 +67,15 @@ class TorchRuntime:
             example = torch.zeros(1, 3, 128, 128, dtype=weight_dtype(network))
             network = accelerate(network, example.to(_device_of(network)))
         _check_finite(network)
-        self.original = network
-        """As it was given, to be saved or exported; what runs is a copy."""
-        self.network = copy.deepcopy(network).to(self.device).eval().requires_grad_(False)
+        original = network
+        self._original = restore or (lambda: original)
+        with torch.no_grad():  # else the weights of a copied ScriptModule are results of a computation
+            running = copy.deepcopy(original) if restore is None else original
+        self.network = running.to(self.device).eval().requires_grad_(False)
         if self.network.num_classes > MAX_CLASSES:
             raise ModelError(f"labels are bytes: at most {MAX_CLASSES} classes, not {self.network.num_classes}")
+        self.foreground = Foreground(activation, threshold)
+        self.foreground.check_channels(self.network.num_classes)
         self.optimize = optimize
         if optimize:
             self._fold_and_use_channels_last()
@@ -95,8 +106,17 @@ class TorchRuntime:
         )
 
     @property
+    def original(self) -> AcceleratedNetwork:
+        """The network as it was given, before it was optimized for running."""
+        return self._original()
+
+    @property
     def num_classes(self) -> int:
         return max(2, self.network.num_classes)
+
+    @property
+    def threshold(self) -> float:
+        return self.foreground.threshold
 
     @property
     def num_blocks(self) -> int:
@@ -167,19 +187,24 @@ class TorchRuntime:
 
     @torch.inference_mode()
     def labels(self, logits: Tensor, size: tuple[int, int]) -> Labels:
-        if self.device.type == "cpu":
-            return argmax_labels(logits[0].numpy(), size)
+        if self.device.type == "cpu" or logits.shape[1] == 1:
+            return self.foreground.labels(logits[0].cpu().numpy(), size)
         full = F.interpolate(logits, size=size, mode="bilinear", align_corners=False)
-        labels = (full.argmax(1) if full.shape[1] > 1 else full[:, 0] > 0)[0].to(torch.uint8)
+        labels = full.argmax(1)[0].to(torch.uint8)
         synchronize(self.device)
         array: Labels = labels.cpu().numpy()
         return array
+
+    def probability(self, logits: Tensor, size: tuple[int, int]) -> Map | None:
+        return self.foreground.probability(logits[0].cpu().numpy(), size) if logits.shape[1] == 1 else None
 
     def logits_array(self, logits: Tensor) -> NDArray[np.float32]:
         array: NDArray[np.float32] = logits[0].permute(1, 2, 0).contiguous().cpu().numpy()
         return array
 
-    def cost(self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool) -> Cost:
+    def cost(
+        self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
+    ) -> Cost | None:
         """Counted once per frame size, on a pass of its own."""
         if size not in self._costs:
             if len(self._costs) > 15:  # a stream that keeps changing its size must not fill the memory

@@ -8,13 +8,16 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.streaming.flow import Flow, find_outside, find_positions, remap, warp
+from stmg.streaming.flow import Flow, Map, find_positions, is_outside, remap, warp
+from stmg.streaming.foreground import Segmentation, read_segmentation, threshold_probability, warp_segmentation
 from stmg.streaming.runtime import Runtime
 from stmg.video.frames import Frame, Image, resize_image
 from stmg.video.labels import Labels
 
 OUTSIDE = 60  # the error of a pixel whose flow leaves the frame, in levels of 255
 TOLERANCE = 8.0  # levels of 255 by which the weight of a side falls to 1 / e
+_ROW = 256
+_MEAN = np.full((1, 3), 1 / 3, np.float32)  # of the color channels
 _WEIGHTS = np.exp(-np.arange(256, dtype=np.float32) / TOLERANCE) + 1e-6
 
 
@@ -23,10 +26,17 @@ class Anchor(NamedTuple):
 
     labels: Labels
     """(H, W)."""
-    logits: NDArray[np.float32] | None
-    """(h, w, C); None where the network gives labels alone."""
+    probabilities: NDArray[np.float32] | None
+    """Of the classes at the network's own resolution, (h, w, C); None where the network gives labels alone."""
     small: Image
-    """The frame itself at half its size, to see how well it explains another one."""
+    """The frame itself at a quarter of its size, to see how well it explains another one."""
+    probability: Map | None = None
+    """Of the foreground, (H, W), where the network has one channel; the labels are it, thresholded."""
+    threshold: float = 0.5
+
+    @property
+    def shown(self) -> Segmentation:
+        return Segmentation(self.labels, self.probability)
 
 
 class Side(NamedTuple):
@@ -42,15 +52,25 @@ class Side(NamedTuple):
 def compute_anchor(runtime: Runtime, frame: Frame) -> Anchor:
     """The whole network on a frame."""
     output = runtime.full(runtime.prepare(frame.image))
-    logits = runtime.logits_array(output.logits)
-    small = halve(frame.image)
-    return Anchor(runtime.labels(output.logits, frame.size), logits, small)
+    shown = read_segmentation(runtime, output.logits, frame.size)
+    logits = runtime.logits_array(output.logits) if shown.probability is None else None
+    probabilities = None if logits is None else softmax(logits)
+    return Anchor(shown.labels, probabilities, shrink(frame.image), shown.probability, runtime.threshold)
 
 
-def halve(image: Image) -> Image:
-    """An image at half its height and width."""
+def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Class probabilities of logits (h, w, C); one channel is a class against the background, and becomes two."""
+    if logits.shape[2] == 1:
+        logits = np.concatenate((np.zeros_like(logits), logits), axis=2)
+    exponentials = np.exp(logits - logits.max(2, keepdims=True))
+    probabilities: NDArray[np.float32] = exponentials / exponentials.sum(2, keepdims=True)
+    return probabilities
+
+
+def shrink(image: Image) -> Image:
+    """An image at a quarter of its height and width."""
     height, width = image.shape[:2]
-    return resize_image(image, (max(1, height // 2), max(1, width // 2)))
+    return resize_image(image, (max(1, height // 4), max(1, width // 4)))
 
 
 def carry(anchor: Anchor, flow: Flow | None) -> Labels:
@@ -58,58 +78,93 @@ def carry(anchor: Anchor, flow: Flow | None) -> Labels:
     return warp(anchor.labels, flow, nearest=True)
 
 
+def carry_segmentation(anchor: Anchor, flow: Flow | None) -> Segmentation:
+    """What an anchor shows, warped onto a frame."""
+    return warp_segmentation(anchor.shown, flow, anchor.threshold)
+
+
+def blend_segmentation(left: Side, right: Side, small: Image) -> Segmentation:
+    """What a frame between two anchors shows; `small` is the frame as `shrink` makes it."""
+    if left.anchor.probability is None or right.anchor.probability is None:
+        return Segmentation(blend(left, right, small))
+    probability = blend_probability(left, right, small)
+    return threshold_probability(probability, left.anchor.threshold)
+
+
+def blend_probability(left: Side, right: Side, small: Image) -> Map:
+    """The probability (H, W) of the foreground in a frame between two anchors: the average of both everywhere.
+
+    The sides weigh as in `blend`.
+    """
+    assert left.anchor.probability is not None
+    assert right.anchor.probability is not None
+    ours, theirs = (_WEIGHTS[match_error(side, small)] / side.distance for side in (left, right))
+    height, width = left.anchor.probability.shape
+    share: Map = cv2.resize(ours / (ours + theirs), (width, height), interpolation=cv2.INTER_LINEAR)
+    one, two = warp(left.anchor.probability, left.flow), warp(right.anchor.probability, right.flow)
+    probability: Map = two + share * (one - two)
+    return probability
+
+
 def blend(left: Side, right: Side, small: Image) -> Labels:
-    """The labels of a frame between two anchors; `small` is the frame at half its size.
+    """The labels of a frame between two anchors; `small` is the frame as `shrink` makes it.
 
     Where the warped labels agree they are taken. Elsewhere the class probabilities of both sides are averaged, weighted
     by how well the side explains the frame and how near it is.
     """
     size = left.anchor.labels.shape
-    where = [find_positions(side.flow, size) for side in (left, right)]
-    ours, theirs = (remap(side.anchor.labels, at, nearest=True) for side, at in zip((left, right), where, strict=True))
-    rows, columns = np.nonzero(ours != theirs)
-    if not len(rows):
+    sides = (left, right)
+    positions = [find_positions(side.flow, size) for side in sides]
+    ours, theirs = (remap(side.anchor.labels, at, nearest=True) for side, at in zip(sides, positions, strict=True))
+    pixels = np.flatnonzero(cv2.compare(ours, theirs, cv2.CMP_NE))
+    if not len(pixels):
         return ours
-    total: NDArray[np.float32] | float = 0.0
-    weights = []
-    for side, at in zip((left, right), where, strict=True):
-        error = match_error(side, small)
-        weight = _WEIGHTS[error[rows * error.shape[0] // size[0], columns * error.shape[1] // size[1]]] / side.distance
-        weights.append(weight)
-        if side.anchor.logits is not None:
-            total = total + weight[:, None] * _probabilities(side.anchor.logits, at[rows, columns], size)
-    if isinstance(total, float):  # labels alone: the side that weighs more
-        chosen = np.where(weights[0] >= weights[1], ours[rows, columns], theirs[rows, columns])
-    else:
-        chosen = total.argmax(1).astype(np.uint8)
-    ours[rows, columns] = chosen
+    rows, columns = np.divmod(pixels, size[1])
+    small_height, small_width = small.shape[:2]
+    cells = rows * small_height // size[0] * small_width + columns * small_width // size[1]
+    weights = [_WEIGHTS.take(match_error(side, small).ravel().take(cells)) / side.distance for side in sides]
+    ours.ravel()[pixels] = _choose(sides, positions, weights, pixels, (ours, theirs))
     return ours
 
 
+def _choose(
+    sides: tuple[Side, Side],
+    positions: list[Flow],
+    weights: list[NDArray[np.float32]],
+    pixels: NDArray[np.intp],
+    labels: tuple[Labels, Labels],
+) -> Labels:
+    """The classes (N,) of the N pixels where the sides disagree."""
+    total: NDArray[np.float32] | None = None
+    for side, at, weight in zip(sides, positions, weights, strict=True):
+        if side.anchor.probabilities is None:  # labels alone: those of the side that weighs more
+            ours, theirs = (each.ravel().take(pixels) for each in labels)
+            return np.where(weights[0] >= weights[1], ours, theirs)
+        sampled = _sample(side.anchor.probabilities, at.reshape(-1, 2).take(pixels, 0), labels[0].shape)
+        sampled *= weight[:, None]
+        total = sampled if total is None else np.add(total, sampled, out=total)
+    assert total is not None
+    best: Labels = total.argmax(1).astype(np.uint8)
+    return best
+
+
 def match_error(side: Side, small: Image) -> NDArray[np.uint8]:
-    """How badly the warped anchor explains each pixel of a frame at half its size, (h, w), in levels of 255."""
+    """How badly the warped anchor explains each pixel of a shrunken frame, (h, w), in levels of 255."""
     size = small.shape[:2]
-    at = find_positions(side.flow, size)
-    difference = cv2.absdiff(small, remap(side.anchor.small, at))
-    error: NDArray[np.uint8] = cv2.blur(cv2.transform(difference, np.full((1, 3), 1 / 3, np.float32)), (5, 5))
-    error[find_outside(side.flow, size) > 0] = OUTSIDE
+    positions = find_positions(side.flow, size)
+    difference = cv2.absdiff(small, remap(side.anchor.small, positions))
+    error: NDArray[np.uint8] = cv2.blur(cv2.transform(difference, _MEAN), (3, 3))
+    error[is_outside(positions)] = OUTSIDE
     return error
 
 
-def _probabilities(logits: NDArray[np.float32], at: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
-    """Class probabilities (N, C) at N positions (x, y) of a frame of `size`, from its logits (h, w, C)."""
-    height, width, channels = logits.shape
-    x = np.clip((at[:, 0] + 0.5) * (width / size[1]) - 0.5, 0, width - 1)
-    y = np.clip((at[:, 1] + 0.5) * (height / size[0]) - 0.5, 0, height - 1)
-    left, top = np.minimum(x.astype(np.intp), max(0, width - 2)), np.minimum(y.astype(np.intp), max(0, height - 2))
-    right, bottom = np.minimum(left + 1, width - 1), np.minimum(top + 1, height - 1)
-    across, down = (x - left).astype(np.float32)[:, None], (y - top).astype(np.float32)[:, None]
-    upper = logits[top, left] * (1 - across) + logits[top, right] * across
-    lower = logits[bottom, left] * (1 - across) + logits[bottom, right] * across
-    values = upper * (1 - down) + lower * down
-    if channels == 1:  # one class against the background
-        values = np.concatenate((np.zeros_like(values), values), axis=1)
-    values -= values.max(1, keepdims=True)
-    np.exp(values, out=values)
-    probabilities: NDArray[np.float32] = values / values.sum(1, keepdims=True)
-    return probabilities
+def _sample(maps: NDArray[np.float32], at: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
+    """Maps (h, w, C) of a frame of `size` at N positions (x, y) of its pixels, (N, C)."""
+    height, width, channels = maps.shape
+    number = len(at)
+    # OpenCV samples images, so the positions are laid out as one, of rows that are short enough for it.
+    positions = np.zeros((-(-number // _ROW) * _ROW, 2), np.float32)
+    scale = np.array((width / size[1], height / size[0]), np.float32)
+    np.subtract((at + np.float32(0.5)) * scale, np.float32(0.5), out=positions[:number])
+    sampled: NDArray[np.float32] = remap(maps, positions.reshape(-1, _ROW, 2)).reshape(-1, channels)
+    return sampled[:number]

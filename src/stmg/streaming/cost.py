@@ -35,11 +35,16 @@ class NetworkCost(NamedTuple):
         skipped = sum(macs for macs, runs in zip(self.blocks, keep, strict=True) if not runs)
         return round((self.network - self.head - skipped) * scale**2) + self.head
 
-    def of_frame(self, level: Level, keep: Sequence[bool], scale: float = 1.0, masked: bool = False) -> Cost:
-        """Executed by a frame of a level; `masked` if the mask generator looked at it."""
+    def of_frame(self, level: Level, keep: Sequence[bool], scale: float = 1.0, masked: bool = False) -> Cost | None:
+        """Executed by a frame of a level; `masked` if the mask generator looked at it.
+
+        None where the network ran and nothing was counted: its operations are none that are known.
+        """
         masks = Cost(self.mask_generator, 0, self.mask_params) if masked else Cost()
         if level is Level.CARRY:
             return masks
+        if not self.network:
+            return None
         if level is Level.KEY:
             return Cost(masks.macs + self.network, self.head, masks.params + self.params)
         skipped = sum(params for params, runs in zip(self.block_params, keep, strict=True) if not runs)

@@ -67,14 +67,11 @@ def find_positions(flow: Flow | None, shape: tuple[int, ...]) -> Flow:
     return positions
 
 
-def find_outside(flow: Flow | None, shape: tuple[int, ...]) -> Map:
-    """1 where the flow leads out of the older frame, which therefore does not show what is there, (h, w); else 0."""
-    height, width = shape[:2]
-    if flow is None:
-        return np.zeros((height, width), np.float32)
-    limits = (-0.5, -0.5, 0, 0), (width - 0.5, height - 0.5, 0, 0)
-    inside = cv2.inRange(find_positions(flow, shape), *limits)
-    outside: Map = (inside == 0).astype(np.float32)
+def is_outside(positions: Flow) -> NDArray[np.bool_]:
+    """Where positions lie outside the older frame, which therefore does not show what is there, (h, w)."""
+    height, width = positions.shape[:2]
+    inside = cv2.inRange(positions, (-0.5, -0.5, 0, 0), (width - 0.5, height - 0.5, 0, 0))
+    outside: NDArray[np.bool_] = inside == 0
     return outside
 
 

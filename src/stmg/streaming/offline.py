@@ -11,16 +11,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from stmg.streaming.anchors import Anchor, Side, blend, compute_anchor, halve
+from stmg.streaming.anchors import Anchor, Side, blend_segmentation, carry_segmentation, compute_anchor, shrink
+from stmg.streaming.audit import SELDOM, Audit, Steering, compare
 from stmg.streaming.continuity import Timing, add_change, find_break, find_step
 from stmg.streaming.flow import Flow, Map, compose, invert
+from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import Motion, View, make_view
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level
+from stmg.streaming.schedulers import AFTER_FIRST_FRAME, DriftBudget, Evidence, Level, Scheduler
 from stmg.streaming.settings import StreamSettings
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame, as_frame
-from stmg.video.labels import Labels
 
 STILL = Motion(None, "none")
 WINDOWS = 2  # that are computed while the next one is read
@@ -42,17 +43,19 @@ class Offline:
         """Results of all frames, in order."""
         with ThreadPoolExecutor(self.workers, thread_name_prefix="stmg-offline") as pool:
             waiting: deque[_Window] = deque()
+            audits = _Audits(self.settings.max_change)
             try:
-                for window in self._windows(frames, pool):
+                # Windows are read and finished in turns: which audits a decision knows of is a matter of order alone.
+                for window in self._windows(frames, pool, audits):
                     waiting.append(window)
                     if len(waiting) > WINDOWS:
-                        yield from self._finish(waiting.popleft(), pool)
+                        yield from self._finish(waiting.popleft(), waiting[0], pool, audits)
                 while waiting:
-                    yield from self._finish(waiting.popleft(), pool)
+                    yield from self._finish(waiting.popleft(), waiting[0] if waiting else None, pool, audits)
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _windows(self, frames: Iterable[Any], pool: ThreadPoolExecutor) -> Iterator[_Window]:
+    def _windows(self, frames: Iterable[Any], pool: ThreadPoolExecutor, audits: _Audits) -> Iterator[_Window]:
         """Each frame in one window: those after an anchor, up to and with the next; a start is a window of its own."""
         window: _Window | None = None
         before: _Look | None = None
@@ -69,21 +72,23 @@ class Offline:
             if before is None or reason:
                 if window is not None and window.looks:  # nothing crosses a break: the frame before it is an anchor too
                     yield window.close(self._compute(window.looks[-1], "last frame", pool))
+                audits.restart()
                 start = self._compute(look, reason, pool)
-                yield _Window(None, looks=[look], right=start)
-                window, memory, stale = _Window(start), AFTER_FIRST_FRAME, None
+                yield _Window(None, looks=[look], right=start, scene=audits.scene)
+                window, memory, stale = _Window(start, scene=audits.scene), AFTER_FIRST_FRAME, None
             else:
                 assert window is not None
                 stale = add_change(stale, step.residual, step.motion.flow)
                 drift = float(stale.mean())
                 evidence = Evidence(drift, drift)
-                level = self.scheduler.decide(evidence, memory)
-                memory = self.scheduler.remember(level, evidence, memory)
+                scheduler = audits.steer(self.scheduler)
+                level = scheduler.decide(evidence, memory)
+                memory = scheduler.remember(level, evidence, memory)
                 window.looks.append(replace(look, motion=step.motion, changed=stale, drift=drift))
                 if level is Level.KEY:
                     anchor = self._compute(window.looks[-1], self.scheduler.name, pool)
                     yield window.close(anchor)
-                    window, stale = _Window(anchor), None
+                    window, stale = _Window(anchor, scene=audits.scene), None
             before, timing = look, timing.next(frame)
         if window is not None and window.looks:
             yield window.close(self._compute(window.looks[-1], "last frame", pool))
@@ -91,7 +96,9 @@ class Offline:
     def _compute(self, look: _Look, reason: str, pool: ThreadPoolExecutor) -> _Computing:
         return _Computing(reason, pool.submit(compute_anchor, self.runtime, look.frame))
 
-    def _finish(self, window: _Window, pool: ThreadPoolExecutor) -> Iterator[FrameResult]:
+    def _finish(
+        self, window: _Window, following: _Window | None, pool: ThreadPoolExecutor, audits: _Audits
+    ) -> Iterator[FrameResult]:
         """Results of a window: those between its anchors blended side by side in the pool."""
         assert window.right is not None
         *between, last = window.looks
@@ -106,13 +113,16 @@ class Offline:
             for at, (look, task) in enumerate(zip(between, tasks, strict=True)):
                 look = replace(look, distance=min(at + 1, len(between) - at))
                 yield self._result(look, task.result(), Level.CARRY, self.scheduler.name)
-        yield self._result(last, window.right.anchor.result().labels, Level.KEY, window.right.reason)
+        shown, audit = window.right.anchor.result().shown.copy(), audits.audit(window, following)
+        yield self._result(last, shown, Level.KEY, window.right.reason, audit)
 
-    def _result(self, look: _Look, labels: Labels, level: Level, reason: str) -> FrameResult:
+    def _result(
+        self, look: _Look, shown: Segmentation, level: Level, reason: str, audit: Audit | None = None
+    ) -> FrameResult:
         blocks = (level is Level.KEY,) * self.runtime.num_blocks
         frame = look.frame
         return FrameResult(
-            labels=labels,
+            labels=shown.labels,
             level=level,
             reason=reason,
             distortion=math.nan if look.changed is None else float(look.changed.mean()),
@@ -127,6 +137,8 @@ class Offline:
             changed=look.changed,
             palette=self.settings.palette,
             anchor_distance=look.distance,
+            probability=shown.probability,
+            audit=audit,
         )
 
 
@@ -159,6 +171,7 @@ class _Window:
     left: _Computing | None
     looks: list[_Look] = field(default_factory=list)
     right: _Computing | None = None
+    scene: int = 0
 
     def close(self, right: _Computing) -> _Window:
         self.right = right
@@ -178,5 +191,56 @@ class _Window:
         return to_left, to_right
 
 
-def _blend(look: _Look, left: Side, right: Side) -> Labels:
-    return blend(left, right, halve(look.frame.image))
+class _Audits:
+    """What blending the anchors before and after an anchor would have shown there, and the budget steered by it."""
+
+    def __init__(self, max_change: float | None) -> None:
+        self.max_change = max_change
+        self.scene = 0
+        self._steering = Steering(unaudited=SELDOM)
+
+    def restart(self) -> None:
+        """A new scene begins; audits of the one before no longer count."""
+        self.scene += 1
+        self._steering = self._steering.restart()
+
+    def steer(self, scheduler: Scheduler) -> Scheduler:
+        """The scheduler with the budget that audits have led to."""
+        if self.max_change is None:
+            return scheduler
+        assert isinstance(scheduler, DriftBudget)
+        return scheduler.scale(self._steering.factor)
+
+    def audit(self, window: _Window, following: _Window | None) -> Audit | None:
+        """Of the anchor between two windows; None if it begins or ends a scene, or if another one was of late."""
+        if window.left is None or following is None or following.left is not window.right:
+            return None
+        every = SELDOM if self.max_change is None else 1
+        audit = None
+        if self._steering.unaudited + 1 >= every:
+            assert following.right is not None
+            if following.right.anchor.exception() is None:  # else it is raised where its own window is finished
+                audit = _audit(window, following, self._steering.flicker)
+        if window.scene == self.scene:
+            self._steering = self._steering.follow(audit, self.max_change)
+        return audit
+
+
+def _audit(window: _Window, following: _Window, flicker: float | None) -> Audit:
+    sides = (window.left, window.right, following.right)
+    left, anchor, right = (side.anchor.result() for side in sides if side is not None)
+    back: Flow | None = None
+    for look in window.looks:
+        back = compose(back, look.motion.flow)
+    ahead: Flow | None = None
+    for look in reversed(following.looks):
+        ahead = compose(ahead, invert(look.motion.flow))
+    before, after = len(window.looks), len(following.looks)
+    if before == 1:  # two neighbors computed: what the network itself makes of a frame's difference
+        flicker = compare(carry_segmentation(left, back).labels, anchor.labels, 1).changed
+    shown = blend_segmentation(Side(left, back, before), Side(right, ahead, after), anchor.small)
+    return compare(shown.labels, anchor.labels, (before + after + 1) // 2).halve()._replace(flicker=flicker)
+
+
+def _blend(look: _Look, left: Side, right: Side) -> Segmentation:
+    return blend_segmentation(left, right, shrink(look.frame.image))

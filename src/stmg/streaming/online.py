@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stmg.streaming.audit import SELDOM, Audit, Steering, compare
 from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step
 from stmg.streaming.flow import Flow, Map, compose, warp
+from stmg.streaming.foreground import Segmentation, read_segmentation, warp_segmentation
 from stmg.streaming.masks import Masks
 from stmg.streaming.motion import NoMotion, View, make_view
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level
+from stmg.streaming.schedulers import AFTER_FIRST_FRAME, DriftBudget, Evidence, Level, Scheduler
 from stmg.streaming.settings import StreamSettings
 from stmg.streaming.state import FrameResult, FrameState
 from stmg.video.frames import Frame, as_frame
@@ -28,6 +30,7 @@ class Online:
     def __init__(self, runtime: Runtime, settings: StreamSettings) -> None:
         self.runtime = runtime
         self.scheduler = settings.scheduler
+        self.max_change = settings.max_change
         self.motion, self.view_width = settings.motion, settings.motion.view_width
         self.palette = settings.palette
         self.partial_scale = settings.partial_scale
@@ -48,17 +51,16 @@ class Online:
         image = _Lazy(lambda: self.runtime.prepare(frame.image))
         reason = "first frame" if state is None else find_break(frame, state.view.size, state.timing)
         if state is None or reason:
-            decision, after = self._start(frame, view, image, reason)
-        elif not self.fusion and self.scheduler.foresee(state.memory):  # the frame before need not be looked at
-            decision, after = self._start(frame, view, image, self.scheduler.name)
-            memory = self.scheduler.remember(Level.KEY, decision.evidence, state.memory)
-            after = replace(after, memory=memory, timing=state.timing.next(frame))
+            decision, after = self._start(frame, view, image, reason, state)
+        elif not self.fusion and self._steered(state).foresee(state.memory):  # the frame before need not be looked at
+            decision, after = self._foreseen(frame, view, image, state)
         else:
             decision, after = self._follow(frame, view, image, state, number)
         latency = 1000 * (time.perf_counter() - started)
         level, keep = decision.level, decision.keep
+        shown = decision.shown.copy()  # the state keeps its own
         result = FrameResult(
-            labels=decision.labels.copy(),  # the state keeps its own
+            labels=shown.labels,
             level=level,
             reason=decision.reason,
             distortion=decision.evidence.distortion,
@@ -73,28 +75,48 @@ class Online:
             changed=None if decision.changed is None else decision.changed.copy(),
             palette=self.palette,
             anchor_distance=after.memory.since_key if level is Level.CARRY else 0,
+            probability=shown.probability,
+            audit=decision.audit,
         )
         return result, after
 
-    def _start(self, frame: Frame, view: View, image: _Lazy, reason: str) -> tuple[_Decision, FrameState]:
+    def _start(
+        self, frame: Frame, view: View, image: _Lazy, reason: str, before: FrameState | None
+    ) -> tuple[_Decision, FrameState]:
         """A key frame that owes nothing to the frames before."""
         # Encoded first: a network may write on its input.
         encoded = self.runtime.encode(image()) if self.uses_masks else None
         output = self.runtime.full(image())
-        labels = self.runtime.labels(output.logits, frame.size)
-        decision = _Decision(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, labels)
+        shown = read_segmentation(self.runtime, output.logits, frame.size)
+        decision = _Decision(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, shown)
         return decision, FrameState(
             view=view,
             timing=Timing(frame.time),
             features=output.features,
             logits=output.logits,
             encoded=encoded,
-            labels=labels,
+            labels=shown.labels,
             flow=None,
             stale=None,
             unrefreshed=None,
             memory=AFTER_FIRST_FRAME,
+            probability=shown.probability,
+            steering=Steering() if before is None else before.steering.restart(),
         )
+
+    def _foreseen(self, frame: Frame, view: View, image: _Lazy, state: FrameState) -> tuple[_Decision, FrameState]:
+        """A key frame that was decided without looking at it; motion is found for its audit alone, and seldom."""
+        decision, after = self._start(frame, view, image, self.scheduler.name, state)
+        memory = self.scheduler.remember(Level.KEY, decision.evidence, state.memory)
+        audit = None
+        carried, every = state.memory.since_key, SELDOM if self.max_change is None else 1
+        if carried and state.steering.unaudited + 1 >= every:
+            step = find_step(self.motion, state.view, view)
+            if not step.is_cut:
+                audit = self._audit(decision.shown.labels, state, compose(state.flow, step.motion.flow))
+        steering = state.steering.follow(audit, self.max_change)
+        after = replace(after, memory=memory, timing=state.timing.next(frame), steering=steering)
+        return decision._replace(audit=audit), after
 
     def _follow(
         self, frame: Frame, view: View, image: _Lazy, state: FrameState, number: int
@@ -102,7 +124,7 @@ class Online:
         """Motion, masks, level; then the whole network, the kept part of it blended with what was, or no network."""
         step = find_step(self.motion, state.view, view)
         if step.is_cut:
-            return self._start(frame, view, image, "cut")
+            return self._start(frame, view, image, "cut", state)
         motion = step.motion
         flow = compose(state.flow, motion.flow)
         encoded = self.runtime.encode(image()) if self.uses_masks else None
@@ -110,8 +132,9 @@ class Online:
         unrefreshed = None if state.unrefreshed is None else warp(state.unrefreshed, motion.flow)
         drift = masks.changed if unrefreshed is None else masks.changed + unrefreshed
         evidence = Evidence(float(masks.changed.mean()), float(drift.mean()))
-        level = self.scheduler.decide(evidence, state.memory)
-        keep = self._no_blocks
+        scheduler = self._steered(state)
+        level = scheduler.decide(evidence, state.memory)
+        keep, audit = self._no_blocks, None
         after = replace(
             state,
             view=view,
@@ -119,10 +142,10 @@ class Online:
             flow=flow,
             stale=masks.changed,
             unrefreshed=unrefreshed,
-            memory=self.scheduler.remember(level, evidence, state.memory),
+            memory=scheduler.remember(level, evidence, state.memory),
         )
         if level is Level.CARRY:
-            labels = warp(state.labels, flow, nearest=True)
+            shown = self._carry(state, flow)
         else:
             if level is Level.KEY:
                 keep, unrefreshed = self._all_blocks, None
@@ -133,18 +156,37 @@ class Online:
                 output = self.runtime.partial(image(), used, state.features, flow, self.partial_scale)
                 keep = used.keep if output.keep is None else output.keep
                 logits, unrefreshed = output.logits, drift * (1 - used.changed)
-            labels = self.runtime.labels(logits, frame.size)
+            shown = read_segmentation(self.runtime, logits, frame.size)
+            if level is Level.KEY and self.scheduler.reuses:
+                audit = self._audit(shown.labels, state, flow)
+                after = replace(after, steering=state.steering.follow(audit, self.max_change))
             after = replace(
                 after,
                 features=output.features,
                 logits=logits,
                 encoded=encoded,
-                labels=labels,
+                labels=shown.labels,
                 flow=None,
                 stale=None,
                 unrefreshed=unrefreshed,
+                probability=shown.probability,
             )
-        return _Decision(level, self.scheduler.name, evidence, keep, motion.source, masks.changed, labels), after
+        decision = _Decision(level, self.scheduler.name, evidence, keep, motion.source, masks.changed, shown, audit)
+        return decision, after
+
+    def _steered(self, state: FrameState) -> Scheduler:
+        """The scheduler with the budget that audits have led to."""
+        if self.max_change is None:
+            return self.scheduler
+        assert isinstance(self.scheduler, DriftBudget)
+        return self.scheduler.scale(state.steering.factor)
+
+    def _audit(self, labels: Labels, state: FrameState, flow: Flow | None) -> Audit:
+        """What a key frame says, fused as it is shown, against the last labels warped onto it."""
+        return compare(self._carry(state, flow).labels, labels, state.memory.since_key + 1, state.steering.flicker)
+
+    def _carry(self, state: FrameState, flow: Flow | None) -> Segmentation:
+        return warp_segmentation(Segmentation(state.labels, state.probability), flow, self.runtime.threshold)
 
     def _masks(self, encoded: Any, state: FrameState, step: Step, flow: Flow | None) -> Masks:
         """What changed since the last computed frame, by the mask generator or by what motion leaves unexplained."""
@@ -169,7 +211,7 @@ class Online:
 
 
 class _Decision(NamedTuple):
-    """The level of a frame, what it was based on, and the labels."""
+    """The level of a frame, what it was based on, and what it shows."""
 
     level: Level
     reason: str
@@ -177,7 +219,8 @@ class _Decision(NamedTuple):
     keep: tuple[bool, ...]
     motion: str
     changed: Map | None
-    labels: Labels
+    shown: Segmentation
+    audit: Audit | None = None
 
 
 class _Lazy:

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from stmg.streaming.anchors import Anchor, carry, compute_anchor
+from stmg.streaming.anchors import Anchor, carry_segmentation, compute_anchor
+from stmg.streaming.audit import Audit, Steering, compare
 from stmg.streaming.continuity import Timing, find_break, find_step
-from stmg.streaming.flow import Flow, Map, compose, find_outside
+from stmg.streaming.flow import Flow, Map, compose, find_positions, is_outside
+from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import Motion, View, make_view, measure_change
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
@@ -37,6 +39,10 @@ class _Reference:
     """From the newest frame to it."""
     age: int = 0
     """Frames since it."""
+    answer: Labels | None = None
+    """What was shown for it while the network had just begun; None if that was of another scene, or nothing."""
+    answer_age: int = 0
+    """Of the anchor that was shown then."""
 
     def follow(self, motion: Motion) -> None:
         self.flow = compose(self.flow, motion.flow)
@@ -73,6 +79,7 @@ class Realtime:
         self._running: _Reference | None = None
         self._scene = 0
         self._number = 0
+        self._steering = Steering()
 
     def close(self) -> None:
         """Wait for a run that is under way and let the worker end."""
@@ -103,28 +110,37 @@ class Realtime:
             broken, motion, residual = "cut" if step.is_cut else "", step.motion, step.residual
         if broken:
             self._scene, reason = self._scene + 1, broken
+            self._steering = self._steering.restart()
         else:
             for reference in (self._shown, self._running):
                 if reference is not None and reference.scene == self._scene:
                     reference.follow(motion)
-        self._take_over()
+        audit = self._take_over()
         started = self._start(frame, view)
         if self._shown is None:
             assert self._running is not None
             self._running.anchor.result()
             self._take_over()
         self._before, self._timing = view, self._timing.next(frame)
-        result = self._result(frame, reason, motion, residual, started, arrived)
+        result = self._result(frame, reason, motion, residual, started, audit, arrived)
         self._number += 1
         return result
 
-    def _take_over(self) -> None:
-        """Show the anchor that is finished, unless its scene is over."""
-        if self._running is not None and self._running.anchor.done():
-            self._running.anchor.result()  # raises what went wrong
-            if self._running.scene == self._scene:
-                self._shown = self._running
-            self._running = None
+    def _take_over(self) -> Audit | None:
+        """Show the anchor that is finished, unless its scene is over; what it says against what was shown for it."""
+        if self._running is None or not self._running.anchor.done():
+            return None
+        taken, self._running = self._running, None
+        anchor = taken.anchor.result()  # raises what went wrong
+        if taken.scene != self._scene:
+            return None
+        self._shown = taken
+        if taken.answer is None:
+            return None
+        audit = compare(taken.answer, anchor.labels, taken.answer_age, self._steering.flicker)
+        self._steering = self._steering.follow(audit, self.settings.max_change)
+        taken.answer = None  # as large as a frame, and done with
+        return audit
 
     def _start(self, frame: Frame, view: View) -> bool:
         """Give the newest frame to the network, if it is free and something changed."""
@@ -139,20 +155,32 @@ class Realtime:
         shown = self._shown
         if shown is None or shown.scene != self._scene or shown.age >= self.longest:
             return True
-        unexplained = measure_change(shown.view, view, shown.flow)
-        return float(np.maximum(unexplained, find_outside(shown.flow, unexplained.shape)).mean()) > self.worth
+        change = measure_change(shown.view, view, shown.flow)
+        change[is_outside(find_positions(shown.flow, change.shape))] = 1
+        return float(change.mean()) > self.worth * self._steering.factor
 
     def _result(
-        self, frame: Frame, reason: str, motion: Motion, residual: Map | None, started: bool, arrived: float
+        self,
+        frame: Frame,
+        reason: str,
+        motion: Motion,
+        residual: Map | None,
+        started: bool,
+        audit: Audit | None,
+        arrived: float,
     ) -> FrameResult:
         assert self._shown is not None
         anchor, stale = self._shown.anchor.result(), self._shown.scene != self._scene
-        labels = _still(anchor.labels, frame.size) if stale else carry(anchor, self._shown.flow)
+        answer = _still(anchor.shown, frame.size) if stale else carry_segmentation(anchor, self._shown.flow)
+        if stale or self._shown.flow is None:
+            answer = answer.copy()  # the caller may write on what it gets
+        if started and self._running is not None and not stale:
+            self._running.answer, self._running.answer_age = answer.labels.copy(), self._shown.age
         level = Level.KEY if self._shown.age == 0 and not stale else Level.CARRY
         blocks = (level is Level.KEY,) * self.runtime.num_blocks
         spent = Level.KEY if started else Level.CARRY
         return FrameResult(
-            labels=labels.copy() if labels is anchor.labels else labels,
+            labels=answer.labels,
             level=level,
             reason=reason,
             distortion=float("nan") if residual is None else float(residual.mean()),
@@ -168,9 +196,14 @@ class Realtime:
             palette=self.settings.palette,
             anchor_distance=self._shown.age,
             stale=stale,
+            probability=answer.probability,
+            audit=audit,
         )
 
 
-def _still(labels: Labels, size: tuple[int, int]) -> Labels:
-    """The last labels of another scene; none at all where they do not fit."""
-    return labels if labels.shape == size else np.full(size, IGNORE, np.uint8)
+def _still(shown: Segmentation, size: tuple[int, int]) -> Segmentation:
+    """What was shown of another scene; no labels and no foreground at all where it does not fit."""
+    if shown.labels.shape == size:
+        return shown
+    nowhere = None if shown.probability is None else np.zeros(size, np.float32)
+    return Segmentation(np.full(size, IGNORE, np.uint8), nowhere)

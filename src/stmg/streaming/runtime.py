@@ -63,6 +63,10 @@ class Runtime(Protocol):
         """How many classes the labels may have; None if that is not known before the first frame."""
 
     @property
+    def threshold(self) -> float:
+        """The probability above which a pixel is foreground, for networks of one channel."""
+
+    @property
     def num_blocks(self) -> int:
         """How many residual blocks can be skipped; 0 if frames are computed whole."""
 
@@ -104,6 +108,9 @@ class Runtime(Protocol):
 
     def labels(self, logits: Any, size: tuple[int, int]) -> Labels:
         """The best class of each pixel, (H, W)."""
+
+    def probability(self, logits: Any, size: tuple[int, int]) -> Map | None:
+        """The probability of the foreground, (H, W), where the network has one channel; None where it has more."""
 
     def logits_array(self, logits: Any) -> NDArray[np.float32] | None:
         """The logits as (h, w, C) in numpy, for blending; None where the network gives labels alone."""

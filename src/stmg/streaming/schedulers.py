@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -206,6 +206,10 @@ class DriftBudget:
     @property
     def refreshes(self) -> bool:
         return self.partial_above < math.inf
+
+    def scale(self, factor: float) -> DriftBudget:
+        """The same with so many times the budget."""
+        return self if factor == 1 else replace(self, key_above=self.key_above * factor)
 
     def foresee(self, memory: Memory) -> bool:
         return memory.expected > self.key_above or memory.since_key + 1 >= self.longest

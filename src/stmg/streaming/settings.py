@@ -16,13 +16,18 @@ from stmg.streaming.schedulers import SCHEDULERS, DriftBudget, Scheduler, make_s
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
 
-OFFLINE = {"key_above": 0.6, "longest": 12}  # where these come from is in BENCHMARKS.md
+MODES = ("offline", "online", "realtime")
+OFFLINE = {"key_above": 0.5, "longest": 12}  # where these come from is in BENCHMARKS.md
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamSettings:
     """How a stream is segmented. A scheduler and a motion estimator may be given by name."""
 
+    mode: str | None = None
+    """offline, online or realtime; None: as the source suggests."""
+    working_size: tuple[int, int] | None = None
+    """(H, W) that frames are resized to before all else, and labels back from; None: frames stay as they are."""
     scheduler: Scheduler = field(default_factory=DriftBudget)
     """Which frames get how much: drift, paper, fixed, per-frame, always-key, or a scheduler."""
     offline: Scheduler = field(default_factory=lambda: make_scheduler("drift", **OFFLINE))
@@ -36,12 +41,22 @@ class StreamSettings:
     """The scale at which partial frames are computed."""
     fusion: float = 0.5
     """Weight of the warped logits of the frame before in a key frame's, where nothing changed; 0 for none."""
+    max_change: float | None = None
+    """The share of the pixels, 0 to 1, by which labels shown may differ from the network's. Audits steer the drift
+    budget towards it, within a factor of 8; None: the budget stays."""
     palette: NDArray[np.uint8] = field(default_factory=lambda: default_palette(MAX_CLASSES))
     """(C, 3) RGB colors of the classes."""
     class_names: tuple[str, ...] = ()
     """What the classes are called, in the order of their numbers."""
 
     def __post_init__(self) -> None:
+        if self.mode not in (None, *MODES):
+            raise SettingsError(f"mode is one of {', '.join(MODES)}; got {self.mode!r}")
+        if self.working_size is not None:
+            sides = tuple(self.working_size)
+            if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
+                raise SettingsError(f"working_size is a height and a width above 0; got {self.working_size!r}")
+            object.__setattr__(self, "working_size", sides)
         # Frozen, so names become objects here and nowhere else.
         if isinstance(self.scheduler, str):
             object.__setattr__(self, "scheduler", make_scheduler(self.scheduler))
@@ -64,6 +79,7 @@ class StreamSettings:
             raise SettingsError(f"partial_scale is above 0 and at most 1; got {self.partial_scale!r}")
         if not (isinstance(self.fusion, int | float) and 0 <= self.fusion < 1):
             raise SettingsError(f"fusion is at least 0 and below 1; got {self.fusion!r}")
+        self._check_max_change()
         palette = np.asarray(self.palette)
         if palette.ndim != 2 or palette.shape[1] != 3 or len(palette) > 256:
             raise SettingsError(f"palette is (C, 3), one RGB color per class; got the shape {palette.shape}")
@@ -71,6 +87,19 @@ class StreamSettings:
             raise SettingsError(f"palette holds values from 0 to 255; got {palette.min()} to {palette.max()}")
         object.__setattr__(self, "palette", palette.astype(np.uint8))
         object.__setattr__(self, "class_names", tuple(self.class_names))
+
+    def _check_max_change(self) -> None:
+        if self.max_change is None:
+            return
+        if not (isinstance(self.max_change, int | float) and 0 < self.max_change < 1):
+            raise SettingsError(f"max_change is a share of the pixels between 0 and 1; got {self.max_change!r}")
+        # Realtime has a budget of its own: the change at which another run is worth it.
+        modes = (("online", "scheduler", self.scheduler), ("offline", "offline", self.offline))
+        for mode, name, scheduler in modes:
+            if self.mode in (None, mode) and not isinstance(scheduler, DriftBudget):
+                raise SettingsError(
+                    f"max_change steers a drift budget, and the {name} {scheduler.name} has none; use drift"
+                )
 
 
 def make_settings(options: Mapping[str, Any], base: StreamSettings | None = None) -> StreamSettings:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stmg.streaming.audit import UNSTEERED, Audit, Steering
 from stmg.streaming.continuity import Timing
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map
@@ -46,6 +47,10 @@ class FrameState:
     """(h, w): the change that partial frames since the last key frame did not compute; None: nothing."""
     memory: Memory
     """What the scheduler remembers."""
+    probability: Map | None = None
+    """(H, W) of the foreground in the last computed frame; None where the network has several classes."""
+    steering: Steering = UNSTEERED
+    """What audits have told of the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,10 @@ class FrameResult:
     """Frames to the computed frame that the labels come from; offline, to the nearer of the two."""
     stale: bool = False
     """Whether the labels are still those of another scene: realtime, after a cut, until the network has answered."""
+    probability: NDArray[np.float32] | None = field(default=None, repr=False)
+    """(H, W) of the foreground, of networks with one channel, which the labels are thresholded from; else None."""
+    audit: Audit | None = None
+    """What the network said against what would have been shown without it; None where that was not compared."""
 
     @property
     def macs(self) -> int | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +50,7 @@ class TrainingModule(nn.Module):
         loss = self.loss
         return segmentation_loss(logits, labels, self.class_weights, loss.hard_pixels, loss.hard_share).mean()
 
-    def _apply(self, function: Any, recurse: bool = True) -> TrainingModule:
+    def _apply(self, function: Callable[[Tensor], Tensor], recurse: bool = True) -> TrainingModule:
         for network in self._frozen:
             network._apply(function)  # type: ignore[no-untyped-call]
         super()._apply(function, recurse)  # type: ignore[no-untyped-call]

@@ -235,7 +235,7 @@ def _use_current_names(content: dict[Any, Any], group: str = "") -> dict[Any, An
     return renamed
 
 
-def _to_lists(value: Any) -> Any:
+def _to_lists(value: object) -> object:
     if isinstance(value, dict):
         return {key: _to_lists(item) for key, item in value.items()}
     return [_to_lists(item) for item in value] if isinstance(value, tuple) else value

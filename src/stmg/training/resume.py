@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn, optim
@@ -14,6 +14,9 @@ from torch.optim.swa_utils import AveragedModel
 from stmg.errors import SettingsError, TrainingError
 from stmg.files import atomic_path, write_atomically
 from stmg.training.recipe import Recipe, format_recipe, read_recipe
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 STATE = "state.pt"
 RECIPE = "recipe.yaml"
@@ -35,10 +38,10 @@ class Progress:
     """Of the last evaluation."""
     minutes: float = 0.0
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         return asdict(self)
 
-    def load_state_dict(self, content: dict[str, Any]) -> None:
+    def load_state_dict(self, content: dict[str, object]) -> None:
         for name, value in content.items():
             setattr(self, name, value)
 
@@ -94,12 +97,12 @@ def claim_folder(recipe: Recipe, folder: Path) -> None:
     write_atomically(path, format_recipe(recipe).encode())
 
 
-def find_differences(one: Any, two: Any, group: str = "") -> list[str]:
+def find_differences(one: DataclassInstance, two: DataclassInstance, group: str = "") -> list[str]:
     """Dotted names of the settings in which two recipes differ."""
     names = []
     for item in fields(one):
         a, b, name = getattr(one, item.name), getattr(two, item.name), f"{group}{item.name}"
-        if is_dataclass(a):
+        if is_dataclass(a) and not isinstance(a, type):
             names += find_differences(a, b, f"{name}.")
         elif a != b:
             names.append(name)

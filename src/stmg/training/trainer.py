@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cv2
 import torch
@@ -119,8 +119,8 @@ class _Worker:
         dataset = open_dataset(recipe.data.path)
         clips = make_clips(recipe, dataset, fabric.world_size)
         stage = STAGES[recipe.stage](recipe, dataset, clips)
-        module: Any = stage.training.to(fabric.device)
-        module.to(memory_format=torch.channels_last)
+        module = stage.training.to(fabric.device)
+        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if _syncs_norms(fabric):
             module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
         average = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import av
 
@@ -71,6 +70,6 @@ class IndexedVideo:
 
 @dataclass(frozen=True)
 class _Index:
-    timestamps: list[Any]
+    timestamps: list[int]
     """When each frame is shown, in the container's own ticks; a frame's number is its position among them."""
     fps: float | None

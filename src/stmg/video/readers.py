@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,9 @@ class Images(Reader):
         if not self._paths:
             raise VideoError(f"{name} holds no images; their names must end in {', '.join(IMAGE_SUFFIXES)}")
         self.fps, self.num_frames = fps, len(self._paths)
+        with suppress(OSError, ValueError, cv2.error):  # what cannot be read is said when its turn comes
+            height, width = _read_image(self._paths[0]).shape[:2]
+            self.size = height, width
 
     def frames(self, every: int) -> Generator[Frame]:
         skipped: list[str] = []

@@ -1,9 +1,9 @@
 """Houses: how their fronts, end walls and roofs are painted, and how they are drawn."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stmg.data.synthetic.canvas import UP, Canvas, X, Z
 from stmg.data.synthetic.classes import BUILDING
@@ -37,7 +37,7 @@ def make_facade(rng: np.random.Generator, color: Array, shop: bool) -> Facade:
     accent = rng.uniform(30, 190, 3)
     window, tall = rng.uniform(0.38, 0.62) * bay, rng.uniform(1.4, 2.0)
 
-    def paint(wall: Array, left: float, top: float, right: float, bottom: float, colors: Any) -> None:
+    def paint(wall: Array, left: float, top: float, right: float, bottom: float, colors: ArrayLike) -> None:
         first, last, start, stop = (round(edge * TEXELS) for edge in (top, bottom, left, right))
         wall[first:last, start:stop] = colors
 

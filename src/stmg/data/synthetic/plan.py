@@ -62,7 +62,7 @@ class Plan:
         gain: Array = self.tint * (1 + 0.07 * sin(time / 2.9 + self.seed % 7) + 0.03 * sin(time / 0.9))
         return gain
 
-    def travelled(self, time: float) -> float:
+    def traveled(self, time: float) -> float:
         """Metres driven: cruise, brake, stand and pull off again in every cycle, integrated in closed form."""
         cycles = time / self.cycle + self.phase
         whole = floor(cycles)
@@ -71,7 +71,7 @@ class Plan:
 
     def crossing_position(self, number: int) -> float:
         """Where along z people cross before us when we stand in cycle `number`."""
-        return self.travelled((number + STAND - self.phase) * self.cycle) + 6
+        return self.traveled((number + STAND - self.phase) * self.cycle) + 6
 
     def keeps_clear(self, sign: int, z: float) -> bool:
         """Whether nothing may stand at the kerb: right before a fixed camera, or where people cross."""

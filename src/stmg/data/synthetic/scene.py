@@ -1,7 +1,6 @@
 """Street video with exact labels, rendered from a seed: what the tests, the demo and the CI train and run on."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import cv2
 import numpy as np
@@ -56,7 +55,8 @@ class Scene:
             yield self.frame(index)
             index += 1
 
-    def __reduce__(self) -> tuple[Any, ...]:  # a scene is its arguments: cheap to hand to another process
+    def __reduce__(self) -> tuple[type["Scene"], tuple[object, ...]]:
+        # A scene is its arguments: cheap to hand to another process.
         return Scene, (self.seed, self.size, self.camera, self.fps)
 
 

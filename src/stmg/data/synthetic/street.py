@@ -26,7 +26,7 @@ class Street:
 
     def draw(self, size: tuple[int, int], time: float) -> Canvas:
         """The street as the camera sees it at `time`."""
-        plan, way = self.plan, self.plan.travelled(time)
+        plan, way = self.plan, self.plan.traveled(time)
         canvas = self._canvas(size, way)
         blocks = [self.block(number) for number in range(floor(way / BLOCK) - 1, ceil((way + RANGE) / BLOCK) + 1)]
         movers = self.traffic.things(way, time)

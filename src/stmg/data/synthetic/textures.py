@@ -56,7 +56,7 @@ def masonry(rng: np.random.Generator, width: float, height: float, color: Array,
 
 
 def noise(rng: np.random.Generator, shape: tuple[int, int], slope: float) -> Array:
-    """Periodic (h, w) float32 noise, zero mean and unit deviation; a steeper `slope` makes larger patches."""
+    """Periodic (h, w) float32 noise, of mean 0 and std 1; a steeper `slope` makes larger patches."""
     radius = np.hypot(np.fft.fftfreq(shape[0])[:, None], np.fft.rfftfreq(shape[1])).astype(np.float32)
     radius[0, 0] = np.inf
     white = rng.standard_normal((*radius.shape, 2), np.float32).view(np.complex64)[..., 0]

@@ -48,7 +48,7 @@ def place_tree(plan: Plan, foliage: list[Texture], rng: np.random.Generator, roo
 
 
 def place_car(plan: Plan, model: CarModel, x: float, z: float, heading: float) -> Thing:
-    """Car centerd at (x, z)."""
+    """Car centered at (x, z)."""
     half_x, half_z = model.width / 2, model.length / 2
     if abs(sin(heading)) > 0.5:
         half_x, half_z = half_z, half_x

@@ -20,7 +20,7 @@ class Stream:
     x: float
     speed: float
     spacing: float
-    share: float  # of the places taken
+    share: float  # of its slots taken
 
 
 @dataclass(frozen=True)
@@ -54,19 +54,19 @@ class Traffic:
         plan = self.plan
         things: list[Thing] = []
         for tag, stream in enumerate(self.streams):
-            travelled, heading = stream.speed * time, 0.0 if stream.speed > 0 else pi
-            first, last = (ceil((z + margin - travelled) / stream.spacing) for margin in (-6, 110))
+            traveled, heading = stream.speed * time, 0.0 if stream.speed > 0 else pi
+            first, last = (ceil((z + margin - traveled) / stream.spacing) for margin in (-6, 110))
             for mover in (self.mover(tag, number) for number in range(first - 1, last)):
                 if mover is None:
                     continue
-                at = mover.start + travelled
+                at = mover.start + traveled
                 if stream.kind == "car":
                     things.append(place_car(plan, mover.car, mover.x, at, heading))
                     continue
                 in_side_street = abs(at - plan.corner(round(at / BLOCK))) < SIDE_STREET / 2
                 raised = abs(mover.x) > plan.kerb and not in_side_street
                 feet = np.array([mover.x, KERB if raised else 0.0, at])
-                way = abs(travelled) + mover.start  # how far round the legs are differs from one to the next
+                way = abs(traveled) + mover.start  # how far round the legs are differs from one to the next
                 if stream.kind == "pedestrian":
                     draw = partial(draw_pedestrian, mover.person, feet, heading, way * 4.5, 0.45)
                 else:

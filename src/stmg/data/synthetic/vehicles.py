@@ -1,7 +1,6 @@
 """Cars, vans and buses: how they are painted, and how they are drawn."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import cv2
 import numpy as np
@@ -96,7 +95,7 @@ def make_car(rng: np.random.Generator, kind: int, color: Color) -> CarModel:
 
 
 def draw_car(model: CarModel, x: float, z: float, heading: float, canvas: Canvas) -> None:
-    """Car centerd at (x, z): a body up to the belt line and, as it covers the body, then the cabin on top."""
+    """Car centered at (x, z): a body up to the belt line and, as it covers the body, then the cabin on top."""
     axes, center = turned(heading), np.array([x, 0.0, z])
     start, roof_start, roof_end, end = model.cabin
     half, wide, belt, rise = model.length / 2, model.width / 2, model.belt, model.height - model.belt
@@ -115,10 +114,10 @@ def draw_car(model: CarModel, x: float, z: float, heading: float, canvas: Canvas
         canvas.polygon(center + np.array(points) @ axes, color, CAR, shade, hull)
 
     def face(
-        texture: Texture, corner: Point, across: Point, down: Point, shade: float, part: Any = UNIT_SQUARE
+        texture: Texture, corner: Point, across: Point, down: Point, shade: float, part: Array = UNIT_SQUARE
     ) -> None:
         origin, right, below = np.array([corner, across, down]) @ axes
-        canvas.surface(texture, center + origin, right, below, CAR, shade, np.asarray(part))
+        canvas.surface(texture, center + origin, right, below, CAR, shade, part)
 
     roof = level(roof_start, roof_end, roof_half, model.height, model.height)
     if z - canvas.position[2] > 45:  # small in the image: two hulls are enough
@@ -131,7 +130,7 @@ def draw_car(model: CarModel, x: float, z: float, heading: float, canvas: Canvas
     fill(level(-half, start, wide, belt, belt), model.color, 1.1)
     fill(level(end, half, wide, belt, nose), model.color, 1.1)
     if abs(aside) > wide:
-        below_bonnet = [[0, 0], [end / model.length + 0.5, 0], [1, BONNET_DROP / belt], [1, 1], [0, 1]]
+        below_bonnet = np.array([[0, 0], [end / model.length + 0.5, 0], [1, BONNET_DROP / belt], [1, 1], [0, 1]])
         face(model.side, (flank * wide, belt, -half), (0, 0, model.length), (0, -belt, 0), 0.92, below_bonnet)
     if ahead < -half:
         face(model.rear, (-wide, belt, -half), (model.width, 0, 0), (0, -belt, 0), 0.85)
@@ -140,13 +139,13 @@ def draw_car(model: CarModel, x: float, z: float, heading: float, canvas: Canvas
     if height > model.height:
         fill(roof, model.color, 1.15)
     taper = inset / model.width
-    pane = [[taper, 0], [1 - taper, 0], [1, 1], [0, 1]]
+    pane = np.array([[taper, 0], [1 - taper, 0], [1, 1], [0, 1]])
     for top, bottom, faces_us in ((roof_start, start, ahead < start), (roof_end, end, ahead > end)):
         if faces_us:
             corner, down = (-wide, model.height, top), (0.0, -rise, bottom - top)
             face(model.glass, corner, (model.width, 0, 0), down, 0.95, pane)
     if abs(aside) > wide:
         house = end - start
-        windows = [[(roof_start - start) / house, 0], [(roof_end - start) / house, 0], [1, 1], [0, 1]]
+        windows = np.array([[(roof_start - start) / house, 0], [(roof_end - start) / house, 0], [1, 1], [0, 1]])
         corner = (flank * roof_half, model.height, start)
         face(model.windows, corner, (0, 0, house), (flank * inset, -rise, 0), 0.95, windows)

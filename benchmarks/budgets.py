@@ -1,0 +1,82 @@
+"""Where the budget of offline mode comes from: stills set in motion, one frame in so many computed, what it costs.
+
+python benchmarks/budgets.py MODEL CAMVID
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+import stmg
+from stmg.data.augment import plain_look
+from stmg.data.catalogue import open_dataset
+from stmg.data.options import Motion
+from stmg.data.stills import clip_from_still
+from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.runtimes.callable import CallableRuntime
+from stmg.streaming.offline import Offline
+from stmg.streaming.schedulers import DriftBudget, Level
+from stmg.streaming.settings import make_settings
+
+SIZE, LENGTH, STILLS = (360, 480), 25, 40
+BUDGETS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+LONGEST = (8, 12, 16)
+MOTION = Motion(zoom=0.02, pan=0.01, roll=0.2, tilt=0.01, object_speed=0.01, max_gap=1)
+
+Clip = tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+
+def clips(path: str) -> Iterator[Clip]:
+    """Stills of the training split, each as a second or two of video, with labels."""
+    dataset = open_dataset(path)
+    movable = tuple(dataset.class_names.index(name) for name in ("Car", "Pedestrian", "Bicyclist"))
+    stills = list(dataset.labeled("train"))
+    for number, (video, index) in enumerate(stills[:: len(stills) // STILLS]):
+        image, labels = video.image(index), video.truth(index)
+        assert labels is not None
+        rng = np.random.default_rng(number)
+        yield clip_from_still(image, labels, LENGTH, MOTION, movable, plain_look(labels.shape, SIZE), rng)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("data")
+    arguments = parser.parse_args()
+    segmenter = stmg.load(arguments.model)
+    runtime = segmenter.runtime
+    logits: dict[int, NDArray[np.float32]] = {}
+    videos, base = list(clips(arguments.data)), ConfusionMatrix(11)
+    for frames, truths in videos:
+        for frame, truth in zip(frames, truths, strict=True):
+            found = runtime.full(runtime.prepare(frame)).logits
+            array = runtime.logits_array(found)
+            assert array is not None
+            logits[frame.ctypes.data] = array.transpose(2, 0, 1)
+            base.add(runtime.labels(found, SIZE), truth)
+    replay = CallableRuntime(lambda image: logits[image.ctypes.data])
+    whole = base.mean_iou()
+    print(
+        f"{arguments.model}: {len(videos)} stills of train set in motion, {LENGTH} frames each; base {100 * whole:.2f}"
+    )
+    for motion in ("dis", "dis-medium", "dis-fine"):
+        for longest in LONGEST:
+            row = []
+            for budget in BUDGETS:
+                options = {"motion": motion, "offline": DriftBudget(budget, longest=longest)}
+                stream = Offline(replay, make_settings(options, segmenter.settings))
+                counts, computed, number = ConfusionMatrix(11), 0, 0
+                for frames, truths in videos:
+                    for result, truth in zip(stream.stream(frames), truths, strict=True):
+                        counts.add(result.labels, truth)
+                        computed, number = computed + (result.level is Level.KEY), number + 1
+                row.append(f"{budget}: {100 * (counts.mean_iou() / whole - 1):+.2f} % 1/{number / computed:.1f}")
+            print(f"{motion}, longest {longest}: " + ", ".join(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()

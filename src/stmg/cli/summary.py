@@ -1,0 +1,132 @@
+"""Summary: what a stream took, by level and by mode; nothing is held of a frame, however long the stream."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from stmg.streaming.state import FrameResult
+
+
+@dataclass
+class Summary:
+    """Counts over a stream of any length."""
+
+    mode: str = "online"
+    frames: Counter[str] = field(default_factory=Counter)
+    milliseconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    motion: Counter[str] = field(default_factory=Counter)
+    """Frames by where their flow came from."""
+    macs: int = 0
+    num_counted: int = 0
+    """Frames whose MACs could be counted."""
+    latencies: Counter[int] = field(default_factory=Counter)
+    """Frames by their latency in tenths of a millisecond."""
+    runs: int = 0
+    """Runs of the network whose labels were shown."""
+    age_sum: int = 0
+    """Frames since the anchor, added up over all frames."""
+    age: float = math.inf
+    """That of the last frame."""
+    stale: int = 0
+    """Frames that showed the labels of another scene."""
+    audits: int = 0
+    """Computed frames that were compared with what would have been shown."""
+    changed_sum: float = 0.0
+    """Share of the pixels that they changed, added up."""
+    flicker: float | None = None
+    """The network's own, by the last audit that knew it."""
+    started: float = field(default_factory=time.perf_counter)
+
+    def add(self, result: FrameResult) -> None:
+        # In realtime a new anchor shows by an age that did not grow: its own frame may have been answered long before.
+        is_new = result.anchor_distance <= self.age if self.mode == "realtime" else result.level != "carry"
+        self.runs += int(is_new and not result.stale)
+        self.age = result.anchor_distance
+        self.age_sum += result.anchor_distance
+        self.stale += int(result.stale)
+        if result.audit is not None:
+            self.audits += 1
+            self.changed_sum += result.audit.changed
+            self.flicker = self.flicker if result.audit.flicker is None else result.audit.flicker
+        self.latencies[round(10 * result.latency_ms)] += 1
+        self.frames[result.level] += 1
+        self.milliseconds[result.level] += result.latency_ms
+        self.motion[result.motion] += 1
+        if result.macs is not None:
+            self.macs += result.macs
+            self.num_counted += 1
+
+    @property
+    def num_frames(self) -> int:
+        return self.frames.total()
+
+    @property
+    def fps(self) -> float:
+        """Frames per second from source to sinks."""
+        return self.num_frames / max(time.perf_counter() - self.started, 1e-9)
+
+    def shares(self) -> str:
+        """The share of each level, as one short line."""
+        total = max(self.num_frames, 1)
+        return " ".join(f"{level} {count / total:.0%}" for level, count in sorted(self.frames.items()))
+
+    def table(self) -> Table:
+        table = Table("level")
+        for head in ("frames", "share", "mean ms"):
+            table.add_column(head, justify="right")
+        for level, count in sorted(self.frames.items()):
+            mean = self.milliseconds[level] / count
+            table.add_row(level, str(count), f"{count / self.num_frames:.0%}", f"{mean:.1f}")
+        table.add_section()
+        total = sum(self.milliseconds.values())
+        table.add_row("all", str(self.num_frames), "", f"{total / max(self.num_frames, 1):.1f}")
+        return table
+
+    def latency(self, share: float) -> float:
+        """The latency in milliseconds that this share of the frames stayed within."""
+        rank, seen = share * self.num_frames, 0
+        for tenths, count in sorted(self.latencies.items()):
+            seen += count
+            if seen >= rank:
+                return tenths / 10
+        return math.nan
+
+    def mode_lines(self) -> list[str]:
+        """What matters in this mode, in lines."""
+        runs = f"network ran {self.runs} times for {self.num_frames} frames"
+        if self.mode != "realtime":
+            return [runs] if self.mode == "offline" else []
+        mean_age = self.age_sum / max(self.num_frames, 1)
+        lines = [
+            f"latency {self.latency(0.5):.1f} ms (p50), {self.latency(0.95):.1f} ms (p95); {runs}; labels come from "
+            f"{mean_age:.1f} frames before, on average"
+        ]
+        if self.stale:
+            lines.append(f"{self.stale} frames showed the labels of another scene, until the network had answered")
+        return lines
+
+    def audit_lines(self) -> list[str]:
+        """How far what was shown had come from what the network says, where that was measured."""
+        if not self.audits:
+            return []
+        anchors = f"{self.audits} anchor" + "s" * (self.audits > 1)
+        own = "not known" if self.flicker is None else f"{self.flicker:.1%}"
+        change = f"{self.changed_sum / self.audits:.1%}"
+        return [f"measured change {change} of pixels over {anchors} (the network's own flicker: {own})"]
+
+    def line(self) -> str:
+        """The whole stream in a line."""
+        parts = [f"{self.mode}: {self.num_frames} frames, {self.fps:.1f} FPS from source to outputs"]
+        if self.num_counted == self.num_frames > 0:
+            parts.append(f"{self.macs / self.num_counted / 1e9:.2f} GMACs per frame")
+        else:
+            parts.append("MACs not counted")
+        flows = ", ".join(f"{name} {count}" for name, count in self.motion.most_common())
+        return "; ".join([*parts, f"flow: {flows or 'none'}"])

@@ -1,0 +1,119 @@
+"""stmg tune: settings for a model on a video and this machine, from a wish."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from stmg.cli.options import (
+    Device,
+    Model,
+    Normalize,
+    Out,
+    Precision,
+    Runtime,
+    Size,
+    Threads,
+    Weights,
+    make_spec,
+    parse_share,
+)
+from stmg.cli.progress import INTERRUPTED, progress_bar
+from stmg.cli.results import publish
+
+if TYPE_CHECKING:
+    from stmg.evaluation.tune import Progress
+
+SETTINGS = "settings.yaml"
+
+
+def tune(
+    model: Model,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="VIDEO", help="A video, a folder of images, or a dataset, whose labels count.", show_default=False
+        ),
+    ],
+    max_loss: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="Most mIoU to lose, such as 0.5%, of that on every frame.")
+    ] = None,
+    max_change: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Most pixels whose label may differ from the network's on every frame, such as 2%. Default, if "
+            "nothing is wished for: 2.5%, which cost 1 % of mIoU on CamVid.",
+        ),
+    ] = None,
+    target_fps: Annotated[float | None, typer.Option(min=0.1, metavar="FPS", help="Least speed.")] = None,
+    max_latency: Annotated[
+        float | None, typer.Option(min=0.1, metavar="MS", help="Most milliseconds, of 95 % of the frames.")
+    ] = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="An export of the same model, such as one in INT8. Repeat for several."),
+    ] = None,
+    frames: Annotated[
+        int, typer.Option(min=4, metavar="N", help="Number of frames: half to choose by, half to check on.")
+    ] = 150,
+    size: Size = None,
+    out: Out = Path("out/tune"),
+    weights: Weights = None,
+    runtime: Runtime = None,
+    device: Device = None,
+    precision: Precision = None,
+    threads: Threads = None,
+    normalize: Normalize = None,
+) -> None:
+    """Choose mode, budget and motion for a model on a video, from what you wish for.
+
+    Measures on this machine, chooses on one half of the video and checks on the other. Writes settings that
+    `stmg segment --settings` and `stmg.load(settings=...)` take.
+    """
+    from stmg.checkpoints.settings_file import write_settings
+    from stmg.evaluation.inputs import hide_credentials
+    from stmg.evaluation.results import Wish
+    from stmg.evaluation.tune import DEFAULT_WISH, make_settings
+    from stmg.evaluation.tune import tune as run
+
+    console = Console()
+    loss = parse_share("--max-loss", max_loss)
+    wish = Wish(
+        max_loss=None if loss is None else 100 * loss,
+        max_change=parse_share("--max-change", max_change),
+        target_fps=target_fps,
+        max_latency_ms=max_latency,
+    )
+    spec = make_spec(
+        model,
+        weights=weights,
+        device=device,
+        precision=precision,
+        runtime=runtime,
+        threads=threads,
+        normalization=normalize,
+        size=size,
+    )
+    try:
+        with progress_bar(console) as progress:
+            task = progress.add_task("", total=None, status="")
+
+            def show(at: Progress) -> None:
+                progress.update(task, description=escape(at.what), completed=at.done, total=at.total)
+
+            chosen = DEFAULT_WISH if wish == Wish() else wish
+            result = run(spec, source, chosen, beside=beside or (), frames=frames, on_progress=show)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    code = publish(result, out, console)
+    settings = make_settings(result)
+    if settings is not None and result.best is not None:
+        write_settings(settings, out / SETTINGS)
+        command = f"stmg segment {hide_credentials(source)} --model {result.best.setting.model}"
+        console.print(f"to use it: {escape(command)} --settings {escape(str(out / SETTINGS))}", soft_wrap=True)
+    raise typer.Exit(code)

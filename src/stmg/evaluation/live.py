@@ -1,0 +1,94 @@
+"""Live: a stream whose frames come at their own times, with the network in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from stmg.evaluation.results import Latency
+from stmg.evaluation.speed import WARM_UP, summarize_latency
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.state import FrameResult
+from stmg.video.frames import Frame
+from stmg.video.pace import pace
+from stmg.video.sources import VideoSource
+
+Value = TypeVar("Value")
+
+
+class LiveFigures(NamedTuple):
+    """What was measured of a live stream."""
+
+    latency: Latency
+    """Of every frame but the first, which waits for the network."""
+    mean_age: float
+    """Frames since the one that the labels come from."""
+    p95_age: float
+    network_runs: int
+    dropped: int
+    stale: int
+
+
+def run_live(
+    segmenter: VideoSegmenter,
+    frames: Sequence[Frame],
+    rate: float,
+    on_frame: Callable[[FrameResult], None] | None = None,
+) -> LiveFigures:
+    """Play frames at a rate to a segmenter in realtime.
+
+    on_frame: called with each result, which has the position of its frame as `index`; afterwards, so that whatever it
+        does takes no time from the stream.
+    """
+    for frame in frames[:WARM_UP]:
+        segmenter.runtime.full(segmenter.runtime.prepare(frame.image))
+    source = pace(cast(VideoSource, _Playback(frames, rate)))
+    with CountingExecutor() as executor:
+        results = list(segmenter.stream(source, mode="realtime", executor=executor))
+    if on_frame is not None:
+        for result in results:
+            on_frame(result)
+    latencies = [result.latency_ms for result in results]
+    ages = [result.anchor_distance for result in results]
+    return LiveFigures(
+        latency=summarize_latency(latencies[1:] or latencies),
+        mean_age=round(float(np.mean(ages)), 3),
+        p95_age=round(float(np.percentile(ages, 95)), 3),
+        network_runs=executor.num_runs,
+        dropped=source.dropped,
+        stale=sum(result.stale for result in results),
+    )
+
+
+class CountingExecutor(ThreadPoolExecutor):
+    """One worker, and how often it was given something to do."""
+
+    def __init__(self) -> None:
+        super().__init__(1, thread_name_prefix="stmg-network")
+        self.num_runs = 0
+
+    def submit(self, function: Callable[..., Value], /, *args: Any, **kwargs: Any) -> Future[Value]:
+        self.num_runs += 1
+        return super().submit(function, *args, **kwargs)
+
+
+class _Playback:
+    """As much of a video source as pacing needs: frames in memory, numbered, at a rate."""
+
+    name = "frames in memory"
+
+    def __init__(self, frames: Sequence[Frame], rate: float) -> None:
+        self.fps = rate
+        self._frames = (Frame(frame.image, index, index / rate, frame.vectors) for index, frame in enumerate(frames))
+
+    def keep_motion_vectors(self) -> None:
+        """They are kept already where they are wanted."""
+
+    def __iter__(self) -> Iterator[Frame]:
+        return self._frames
+
+    def __next__(self) -> Frame:
+        return next(self._frames)

@@ -1,0 +1,201 @@
+"""Tune: settings for a model on a video and this machine, from a wish; chosen on one half, checked on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from stmg.checkpoints.resolve import ModelSpec
+from stmg.checkpoints.settings_file import SavedSettings, scheduler_fields
+from stmg.errors import SettingsError, VideoError
+from stmg.evaluation.clip import Clip, read_clip
+from stmg.evaluation.inputs import as_spec, hide_credentials, open_model
+from stmg.evaluation.machine import this_machine
+from stmg.evaluation.results import Size, TuneOutcome, TuneResult, TuneSetting, Wish
+from stmg.evaluation.trials import Segment, Trials, compute_candidate, make_scheduler, measure_flicker
+from stmg.streaming.motion import DIS_WIDTHS
+
+ONLINE_BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8)
+OFFLINE_BUDGETS = ((0.3, 6), (0.6, 8), (0.6, 12), (1.0, 16), (1.5, 24))  # drift, longest
+DEFAULT_WISH = Wish(max_change=0.025)  # which cost 1 % of mIoU on CamVid
+WORTH_IT = 1.15  # the gain below which a smaller network is the better advice
+ENOUGH = 0.9  # of the best speed, at which the simpler of two ways is the better advice
+
+
+class Progress(NamedTuple):
+    """How far it is."""
+
+    what: str
+    done: int
+    total: int
+
+
+def tune(
+    model: ModelSpec | str,
+    source: str | Path,
+    wish: Wish = DEFAULT_WISH,
+    *,
+    beside: Sequence[str | Path] = (),
+    frames: int = 150,
+    size: Size | None = None,
+    name: str | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> TuneResult:
+    """Measure modes, budgets and levels of motion on a video, and choose by a wish.
+
+    source: a video, or a dataset; where its frames have labels, they count.
+    wish: if it limits loss or change, the fastest setting within all limits is chosen; else the one that changes least.
+    beside: exports of the same model, such as one in INT8, that may take its place.
+    name: what results call the model.
+    frames: how many to look at: half of each video to choose, the other half to check.
+    """
+    tell = on_progress or (lambda progress: None)
+    spec = as_spec(model, size)
+    first = open_model(spec, name=name)
+    clip = read_clip(str(source), first.size, frames, vectors=False)
+    if wish.max_loss is not None and clip.dataset is None:
+        raise SettingsError(f"max_loss needs labels, and {source} has none; give max_change instead")
+    tried, checked = split_clip(clip)
+    others = [open_model(_beside(spec, name, first.size)) for name in beside]
+    candidates = []
+    for subject in (first, *others):
+        what, total = f"{subject.name} on every frame", len(clip.frames)
+        on_frame = partial(_tell, tell, what, total)
+        candidates.append(compute_candidate(subject, clip, on_frame))
+    trials = Trials(candidates[0], clip)
+    outcomes: list[TuneOutcome] = []
+    settings = [
+        (each, setting) for each in candidates for setting in list_settings(each.subject.name, wish, trials.rate)
+    ]
+    for number, (candidate, setting) in enumerate(settings):
+        outcomes.append(trials.estimate(candidate, setting, tried))
+        tell(Progress("settings", number + 1, len(settings)))
+    best = choose(outcomes, wish)
+    check = None
+    if best is not None:
+        chosen = next(each for each in candidates if each.subject.name == best.setting.model)
+        check = trials.measure(chosen, best.setting, checked)
+    return TuneResult(
+        machine=this_machine(),
+        model=first.name,
+        source=hide_credentials(str(source)),
+        size=first.size,
+        frames=sum(part.stop - part.start for part in tried),
+        checked_frames=sum(part.stop - part.start for part in checked),
+        rate=trials.rate,
+        runtime=first.segmenter.runtime.description,
+        wish=wish,
+        flicker=round(measure_flicker(candidates[0], clip, tried), 6),
+        outcomes=tuple(outcomes),
+        best=best,
+        check=check,
+        verdict=describe(outcomes, best, wish),
+    )
+
+
+def split_clip(clip: Clip) -> tuple[list[Segment], list[Segment]]:
+    """The first half of each video, to choose by, and the second half, to check on."""
+    starts = [*sorted(clip.starts), len(clip.frames)]
+    tried, checked = [], []
+    for start, stop in pairwise(starts):
+        middle = start + (stop - start + 1) // 2
+        tried.append(Segment(start, middle))
+        if stop - middle >= 2:
+            checked.append(Segment(middle, stop))
+    if not checked:
+        raise VideoError("a video of at least four frames is needed: half to choose settings by, half to check them on")
+    return tried, checked
+
+
+def list_settings(model: str, wish: Wish, rate: float | None) -> Iterator[TuneSetting]:
+    """What is tried for a model: every frame first, then each mode at each level of motion.
+
+    Offline is left out where latency matters, and realtime where it does not, or where frames have no rate.
+    """
+    yield TuneSetting(model=model, mode="every frame")
+    for motion in DIS_WIDTHS:
+        for budget in ONLINE_BUDGETS:
+            yield TuneSetting(model=model, mode="online", motion=motion, budget=budget, longest=30)
+        if wish.max_latency_ms is None:
+            for budget, longest in OFFLINE_BUDGETS:
+                yield TuneSetting(model=model, mode="offline", motion=motion, budget=budget, longest=longest)
+        elif rate is not None:
+            yield TuneSetting(model=model, mode="realtime", motion=motion)
+
+
+def choose(outcomes: Sequence[TuneOutcome], wish: Wish) -> TuneOutcome | None:
+    """The fastest that does what is wished for, or, if only speed is wished for, the one that changes least."""
+    allowed = [outcome for outcome in outcomes if outcome.meets(wish)]
+    if wish.max_loss is None and wish.max_change is None:
+        return min(allowed, key=lambda outcome: (outcome.changed, -outcome.fps), default=None)
+    return max(allowed, key=lambda outcome: outcome.fps, default=None)
+
+
+def describe(outcomes: Sequence[TuneOutcome], best: TuneOutcome | None, wish: Wish) -> str:
+    """The choice in a sentence or two, and whether something simpler would do."""
+    base = outcomes[0]
+    if best is None:
+        fastest = max(outcomes, key=lambda outcome: outcome.fps)
+        return (
+            "Use a smaller network, or a smaller frame: no setting does what is wished for. The fastest, "
+            f"{fastest.setting}, gives {fastest.fps:.1f} FPS with {fastest.changed:.1%} of the pixels changed."
+        )
+    same = best.setting.model == base.setting.model
+    figures = f"{best.fps:.1f} FPS ({best.gain:.1f}x) with {best.changed:.1%} of the pixels changed"
+    alone = [each for each in outcomes if each.setting.mode == "every frame" and each.meets(wish)]
+    speed_only = wish.max_loss is None and wish.max_change is None
+    if speed_only and base.meets(wish):
+        return f"The network alone is enough: {base.fps:.1f} FPS on every frame."
+    for each in alone:
+        if each is not base and (speed_only or each.fps >= ENOUGH * best.fps):
+            return f"{each.setting.model} alone is enough: {each.fps:.1f} FPS ({each.gain:.1f}x) on every frame."
+    if best.setting.mode == "every frame" or (best.gain < WORTH_IT and best.setting.mode != "realtime"):
+        return (
+            f"Use a smaller network, or a smaller frame: this video needs the network on almost every frame; {figures} "
+            "is the best there is."
+        )
+    return f"Use {best.setting}{'' if same else f', with {best.setting.model}'}: {figures}."
+
+
+def make_settings(result: TuneResult) -> SavedSettings | None:
+    """What `--settings` takes; None if nothing was chosen."""
+    if result.best is None:
+        return None
+    setting = result.best.setting
+    scheduler = scheduler_fields(make_scheduler(setting))
+    online = setting.mode in ("every frame", "online")
+    notes: dict[str, object] = {
+        "model": setting.model,
+        "video": result.source,
+        "promised": _notes(result.best),
+        "checked": None if result.check is None else _notes(result.check),
+        "machine": str(result.machine),
+    }
+    return SavedSettings(
+        mode="online" if setting.mode == "every frame" else setting.mode,
+        scheduler=scheduler if online else None,
+        offline=scheduler if setting.mode == "offline" else None,
+        motion=setting.motion,
+        fusion=0.0 if setting.mode == "online" and result.best.miou is None else None,
+        size=result.size,
+        notes=notes,
+    )
+
+
+def _tell(tell: Callable[[Progress], None], what: str, total: int, done: int) -> None:
+    tell(Progress(what, done, total))
+
+
+def _beside(spec: ModelSpec, name: str | Path, size: Size) -> ModelSpec:
+    return replace(
+        spec, name=str(name), weights=None, normalization=None, runtime=None, compile=False, untrained=False, size=size
+    )
+
+
+def _notes(outcome: TuneOutcome) -> dict[str, object]:
+    figures = {"changed": outcome.changed, "loss": outcome.loss, "fps": outcome.fps, "latency_ms": outcome.latency_ms}
+    return {name: value for name, value in figures.items() if value is not None}

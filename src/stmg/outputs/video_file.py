@@ -1,0 +1,130 @@
+"""Video files: what a run shows, encoded frame by frame; how a frame is drawn is up to the kind of video."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import av
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.errors import SettingsError
+from stmg.outputs.sink import FileSink
+from stmg.streaming.state import FrameResult
+from stmg.video.frames import Image, resize_image
+
+
+class _VideoFormat(NamedTuple):
+    """How a video is written."""
+
+    encoders: tuple[str, ...]
+    """The first this FFmpeg has is taken."""
+    options: dict[str, str]
+    """For the container: each few seconds are on disk and playable, whatever happens to the process later."""
+
+
+_MP4 = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
+_CLUSTERS = {"cluster_time_limit": "2000", "flush_packets": "1"}
+VIDEO_FORMATS = {
+    ".mp4": _VideoFormat(("libx264", "mpeg4"), _MP4),
+    ".mkv": _VideoFormat(("libx264", "mpeg4"), _CLUSTERS),
+    ".webm": _VideoFormat(("libvpx-vp9", "libvpx"), _CLUSTERS),
+    ".avi": _VideoFormat(("mpeg4",), {"flush_packets": "1"}),
+}
+ENCODER_OPTIONS = {
+    "libx264": {"preset": "veryfast", "tune": "zerolatency", "crf": "20"},
+    "mpeg4": {"flags": "+qscale", "global_quality": str(4 * 118)},  # 118 units of FFmpeg's scale make one
+    "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8", "lag-in-frames": "0", "crf": "30", "b": "0"},
+    "libvpx": {"deadline": "realtime", "cpu-used": "8", "crf": "20", "b": "4M"},
+}
+
+
+class VideoFile(FileSink):
+    """A video; the suffix of `path` says in which format.
+
+    Frames are shown at their own times where they have them, else at `fps`. All are resized to the size of the
+    first, an odd edge repeated to make it even. A killed process leaves all but the last seconds.
+    """
+
+    def __init__(self, path: str | Path, fps: float) -> None:
+        super().__init__(path)
+        if self.path.suffix.lower() not in VIDEO_FORMATS:
+            raise SettingsError(f"{path}: a video ends in {', '.join(VIDEO_FORMATS)}")
+        if not 0.001 <= fps <= 1000:
+            raise SettingsError(f"fps is from 0.001 to 1000; got {fps=}")
+        self._format = VIDEO_FORMATS[self.path.suffix.lower()]
+        self._encoder = next(filter(_can_encode, self._format.encoders), None)
+        if self._encoder is None:
+            raise SettingsError(f"{path}: this FFmpeg lacks {' and '.join(self._format.encoders)}; try .mp4 or .avi")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # MPEG-4 counts at most 65535 ticks per second. AVI knows no times but whole frames.
+        self._rate = Fraction(fps).limit_denominator(min(1001, int(60000 / fps)))
+        self._tick = 1 / self._rate if self.path.suffix.lower() == ".avi" else Fraction(1, 60000)
+        self._container: Any = None
+        self._stream: Any = None
+        self._size = (0, 0)
+        self._begun: float | None = None
+        self._last = -1
+
+    @abstractmethod
+    def _draw(self, result: FrameResult) -> Image:
+        """What the video shows of a result, (H, W, 3) RGB."""
+
+    def _write(self, result: FrameResult) -> None:
+        image = self._draw(result)
+        if self._container is None:
+            self._begin(*image.shape[:2])
+        frame = av.VideoFrame.from_ndarray(_to_i420(resize_image(image, self._size)), format="yuv420p")
+        frame.pts, frame.time_base = self._timestamp(result.time), self._tick
+        self._container.mux(self._stream.encode(frame))
+
+    def _begin(self, height: int, width: int) -> None:
+        """Nothing is opened before the first frame, so a run without frames leaves no broken file."""
+        self._size = (height, width)
+        self._container = av.open(str(self.path.absolute()), "w", options=self._format.options)
+        self._stream = self._container.add_stream(self._encoder, rate=self._rate)
+        self._stream.options = ENCODER_OPTIONS[str(self._encoder)]
+        self._stream.width, self._stream.height = width + width % 2, height + height % 2
+        self._stream.pix_fmt = "yuv420p"
+        coder = self._stream.codec_context
+        coder.time_base, coder.thread_count = self._tick, 2
+        coder.gop_size, coder.max_b_frames = max(1, round(2 * self._rate)), 0
+
+    def _timestamp(self, time: float | None) -> int:
+        """In ticks, always growing: the frame's own time if that goes on, else one frame after the last."""
+        following = 0 if self._last < 0 else self._last + max(1, round(1 / (self._rate * self._tick)))
+        if time is None:
+            wished = following
+        else:
+            self._begun = time - float(following * self._tick) if self._begun is None else self._begun
+            wished = round((time - self._begun) / self._tick)
+        self._last = wished if wished > self._last else following
+        return self._last
+
+    def _finish(self) -> None:
+        if self._container is not None:
+            container, self._container = self._container, None
+            try:
+                container.mux(self._stream.encode(None))
+            finally:
+                container.close()
+
+
+def _to_i420(image: Image) -> NDArray[np.uint8]:
+    """An RGB image as planes of YUV, an odd edge repeated: OpenCV does it in a fraction of FFmpeg's time."""
+    odd = image.shape[0] % 2, image.shape[1] % 2
+    if any(odd):
+        image = cv2.copyMakeBorder(image, 0, odd[0], 0, odd[1], cv2.BORDER_REPLICATE)
+    planes: NDArray[np.uint8] = cv2.cvtColor(image, cv2.COLOR_RGB2YUV_I420)
+    return planes
+
+
+def _can_encode(name: str) -> bool:
+    try:
+        return bool(av.codec.Codec(name, "w"))
+    except av.codec.codec.UnknownCodecError:
+        return False

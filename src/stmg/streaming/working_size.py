@@ -1,0 +1,68 @@
+"""Working size: a stream computed on smaller frames than it is given, with results of the size it was given."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+from stmg.streaming.foreground import resize_probability
+from stmg.streaming.state import FrameResult
+from stmg.video.frames import Frame, Image, as_frame, resize_image
+from stmg.video.labels import resize_labels
+
+MULTIPLE = 8  # of a fitted size: the coarsest features of most networks then keep their grid
+
+
+def fit_size(own: tuple[int, int], source: tuple[int, int]) -> tuple[int, int] | None:
+    """(H, W) with the area of a model's own size and the shape of a source; None where the source is no larger.
+
+    Both sides are multiples of 8.
+    """
+    scale = math.sqrt(own[0] * own[1] / (source[0] * source[1]))
+    if scale >= 1:
+        return None
+    height, width = (max(MULTIPLE, round(side * scale / MULTIPLE) * MULTIPLE) for side in source)
+    return height, width
+
+
+def shrink(frame: Frame, size: tuple[int, int]) -> Frame:
+    """A frame at the size to work at."""
+    image = frame.image
+    # Averaging pairs is several times as fast as averaging over odd areas, which is left for the rest.
+    while image.shape[0] >= 2 * size[0] and image.shape[1] >= 2 * size[1]:
+        image = resize_image(image, (image.shape[0] // 2, image.shape[1] // 2))
+    return replace(frame, image=resize_image(image, size))
+
+
+def restore(result: FrameResult, image: Image) -> FrameResult:
+    """The result of a resized frame as that of the frame it was given, each label that of the nearest pixel."""
+    size = image.shape[0], image.shape[1]
+    probability = None if result.probability is None else resize_probability(result.probability, size)
+    return replace(result, image=image, labels=resize_labels(result.labels, size), probability=probability)
+
+
+def stream_at_size(
+    stream: Callable[[Iterable[Any]], Iterator[FrameResult]], frames: Iterable[Any], size: tuple[int, int] | None
+) -> Iterator[FrameResult]:
+    """A stream, whose results come in order and one per frame, computed on frames of `size`; None: on them as they are.
+
+    Frames wait for their results at their own size, as many as the stream holds back.
+    """
+    if size is None:
+        yield from stream(frames)
+        return
+    waiting: deque[Image] = deque()
+
+    def resized() -> Iterator[Frame]:
+        for value in frames:
+            frame = as_frame(value)
+            waiting.append(frame.image)
+            yield shrink(frame, size)
+
+    with closing(stream(resized())) as results:  # type: ignore[type-var]
+        for result in results:
+            yield restore(result, waiting.popleft())

@@ -1,0 +1,84 @@
+"""Pace: a file played at its own rate, as a camera would deliver it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from stmg.errors import SettingsError
+from stmg.video.frames import Frame
+from stmg.video.sources import VideoSource
+
+
+def pace(
+    source: VideoSource, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], object] = time.sleep
+) -> PacedSource:
+    """The frames of a source, each not before its time; the first one comes when it is requested.
+
+    Whoever comes late gets the newest frame that is due. Those before it are skipped and counted as `dropped`.
+
+        for frame in pace(open_video("street.mp4")):
+            ...
+    """
+    return PacedSource(source, clock, sleep)
+
+
+class PacedSource:
+    """An iterator of the frames of a source at their own times, or at its rate where they have none."""
+
+    live = True
+
+    def __init__(self, source: VideoSource, clock: Callable[[], float], sleep: Callable[[float], object]) -> None:
+        self.source, self.dropped = source, 0
+        self._clock, self._sleep = clock, sleep
+        self._next: Frame | None = None
+        self._error: Exception | None = None
+        """What reading ahead ran into, to be raised after the frames before it."""
+        self._number = 0
+        """Of the frame read next; its time where it has none of its own."""
+        self._start: float | None = None
+        self._due = 0.0
+        """When `_next` is to be shown."""
+
+    def keep_motion_vectors(self) -> None:
+        """Fill `Frame.vectors`; only before the first frame is read."""
+        self.source.keep_motion_vectors()
+
+    def __iter__(self) -> PacedSource:
+        return self
+
+    def __next__(self) -> Frame:
+        if self._start is None:
+            self._read()
+        if self._next is None:
+            error, self._error = self._error, None
+            raise error or StopIteration
+        wait = self._due - self._clock()
+        if wait > 0:
+            self._sleep(wait)
+        now = self._clock()
+        frame = self._next
+        self._read()
+        while self._next is not None and self._due <= now:
+            self.dropped += 1
+            frame = self._next
+            self._read()
+        return frame
+
+    def _read(self) -> None:
+        """Look at the next frame and when it is due."""
+        try:
+            self._next = next(self.source, None)
+        except Exception as error:
+            self._next, self._error = None, error
+        if self._next is None:
+            return
+        moment = self._next.time
+        if moment is None:
+            if self.source.fps is None:
+                raise SettingsError(f"{self.source.name} has no times to be paced by; give its frame rate, fps")
+            moment = self._number / self.source.fps
+        self._number += 1
+        if self._start is None:
+            self._start = self._clock() - moment
+        self._due = max(self._due, self._start + moment) if self._number > 1 else self._start + moment

@@ -1,0 +1,235 @@
+"""Tune: replays give the labels of the real thing, the choice follows from the wish, and it is checked elsewhere."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+
+import stmg
+from stmg.checkpoints.card import Card
+from stmg.checkpoints.settings_file import read_settings, write_settings
+from stmg.data.camvid import CLASS_NAMES
+from stmg.errors import SettingsError, VideoError
+from stmg.evaluation import tune as module
+from stmg.evaluation.clip import Clip, read_clip
+from stmg.evaluation.inputs import open_model
+from stmg.evaluation.results import TuneOutcome, TuneSetting, Wish
+from stmg.evaluation.storage import read_result, write_result
+from stmg.evaluation.trials import Segment, Trials, compute_candidate
+from stmg.evaluation.tune import choose, describe, list_settings, make_settings, split_clip, tune
+from stmg.evaluation.tune_tables import describe_wish, list_front, tune_tables
+from stmg.gating.accelerate import accelerate
+from stmg.networks import build
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.schedulers import DriftBudget
+from stmg.streaming.settings import make_settings as make_stream_settings
+from stmg.video.frames import Frame
+from zoo import panning
+
+SIZE = (48, 64)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "model"
+    torch.manual_seed(0)
+    network = accelerate(build("small", 11), torch.zeros(1, 3, *SIZE))
+    stmg.save(network, folder, Card("small", 11, SIZE, class_names=CLASS_NAMES))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def video(tmp_path_factory):
+    """Frames without labels, as images."""
+    folder = tmp_path_factory.mktemp("frames")
+    for number, frame in enumerate(panning(12, SIZE)):
+        cv2.imwrite(str(folder / f"{number:02}.png"), frame[:, :, ::-1])
+    return folder
+
+
+@pytest.fixture
+def few_settings(monkeypatch):
+    monkeypatch.setattr(module, "ONLINE_BUDGETS", (0.1, 0.8))
+    monkeypatch.setattr(module, "OFFLINE_BUDGETS", ((0.6, 4),))
+    monkeypatch.setattr(module, "DIS_WIDTHS", {"dis": 240})
+
+
+@pytest.mark.usefixtures("few_settings")
+def test_it_measures_chooses_checks_and_writes_settings_that_load(model, video, tmp_path):
+    told = []
+    result = tune(model, video, Wish(max_change=0.99), on_progress=told.append)
+    modes = [outcome.setting.mode for outcome in result.outcomes]
+    assert modes == ["every frame", "online", "online", "offline"]
+    assert (result.frames, result.checked_frames, result.model) == (6, 6, model)
+    base = result.outcomes[0]
+    assert (base.changed, base.key_share, base.gain, base.loss) == (0.0, 1.0, 1.0, None)
+    assert result.best == max(result.outcomes, key=lambda outcome: outcome.fps)
+    assert result.check is not None
+    assert result.check.setting == result.best.setting
+    assert told[-1].done == told[-1].total == 4
+    settings = make_settings(result)
+    write_settings(settings, tmp_path / "settings.yaml")
+    saved = read_settings(tmp_path / "settings.yaml")
+    assert saved == settings
+    make_stream_settings(saved.streaming())
+    assert saved.notes["promised"]["changed"] == result.best.changed
+
+
+@pytest.mark.usefixtures("few_settings")
+def test_labels_count_where_there_are_some(model):
+    result = tune(model, "street:0-0", Wish(max_loss=100), frames=8, size=SIZE)
+    assert all(outcome.loss is not None for outcome in result.outcomes)
+    assert result.outcomes[0].loss == 0
+    assert "mIoU loss" in tune_tables(result)[0].headings
+
+
+def test_a_loss_cannot_be_wished_for_without_labels(model, video):
+    with pytest.raises(SettingsError, match=r"max_loss needs labels.* give max_change instead"):
+        tune(model, video, Wish(max_loss=1))
+
+
+@pytest.mark.usefixtures("few_settings")
+def test_an_export_may_take_the_place_of_its_model(model, video, tmp_path):
+    stmg.export(model, tmp_path / "onnx", "onnx")
+    result = tune(model, video, Wish(max_change=0.99), beside=[tmp_path / "onnx"])
+    names = {outcome.setting.model for outcome in result.outcomes}
+    assert names == {model, str(tmp_path / "onnx")}
+    beside = next(each for each in result.outcomes if each.setting.model != model)
+    assert beside.setting.mode == "every frame"
+    assert beside.changed < 0.01  # the same network
+
+
+@pytest.mark.parametrize("mode", ["online", "offline"])
+def test_a_replay_gives_the_labels_of_the_real_thing(model, video, mode):
+    subject = open_model(model)
+    clip = read_clip(str(video), subject.size, 12, vectors=False)
+    candidate = compute_candidate(subject, clip, lambda done: None)
+    trials = Trials(candidate, clip)
+    setting = TuneSetting(model=model, mode=mode, motion="dis", budget=0.3, longest=4)
+    part = [Segment(0, 12)]
+    estimated, measured = trials.estimate(candidate, setting, part), trials.measure(candidate, setting, part)
+    assert (estimated.changed, estimated.key_share) == (measured.changed, measured.key_share)
+    budget = DriftBudget(0.3, longest=4)
+    segmenter = VideoSegmenter(subject.segmenter.runtime, scheduler=budget, offline=budget, fusion=0)
+    real = [result.labels for result in segmenter.stream(clip.frames, mode=mode)]
+    changed = np.mean([np.mean(a != b) for a, b in zip(real, candidate.labels, strict=True)])
+    assert estimated.changed == pytest.approx(changed, abs=1e-6)
+
+
+def test_realtime_is_tried_at_the_rate_of_the_source_where_latency_matters(model, video):
+    subject = open_model(model)
+    clip = read_clip(str(video), subject.size, 12, vectors=False)._replace(rate=50.0)
+    candidate = replace(compute_candidate(subject, clip, lambda done: None), times=[35.0] * 12)
+    trials = Trials(candidate, clip)
+    setting = TuneSetting(model=model, mode="realtime", motion="dis")
+    estimated = trials.estimate(candidate, setting, [Segment(0, 12)])
+    assert estimated.fps <= 50
+    assert estimated.key_share <= 7 / 12  # the first frame, and every second one from then on
+    measured = trials.measure(candidate, setting, [Segment(0, 12)])
+    assert measured.fps == pytest.approx(50)
+    assert measured.latency_ms is not None
+
+
+def test_what_is_tried_follows_from_the_wish():
+    def modes(wish, rate):
+        return {setting.mode for setting in list_settings("m", wish, rate)}
+
+    assert modes(Wish(), 25.0) == {"every frame", "online", "offline"}
+    assert modes(Wish(max_latency_ms=10), 25.0) == {"every frame", "online", "realtime"}
+    assert modes(Wish(max_latency_ms=10), None) == {"every frame", "online"}
+
+
+def test_each_video_is_split_in_halves():
+    frames = [Frame(image) for image in panning(11, SIZE)]
+    clip = Clip(frames, [None] * 11, {0, 6, 10}, None, None)
+    assert split_clip(clip) == ([Segment(0, 3), Segment(6, 8), Segment(10, 11)], [Segment(3, 6), Segment(8, 10)])
+    with pytest.raises(VideoError, match="at least four frames"):
+        split_clip(Clip(frames[:3], [None] * 3, {0}, None, None))
+
+
+def outcome(mode, fps, changed, latency=10.0, model="m", loss=None):
+    setting = TuneSetting(model=model, mode=mode, motion="dis", budget=0.3, longest=12)
+    return TuneOutcome(
+        setting=setting,
+        key_share=0.5,
+        changed=changed,
+        miou=None,
+        loss=loss,
+        fps=fps,
+        gain=fps / 10,
+        latency_ms=None if mode == "offline" else latency,
+    )
+
+
+BASE = outcome("every frame", 10, 0.0, 100.0)
+TRIED = [BASE, outcome("online", 20, 0.01), outcome("offline", 40, 0.02), outcome("offline", 60, 0.05)]
+INT8 = outcome("every frame", 38, 0.015, 26.0, "int8")
+
+
+@pytest.mark.parametrize(
+    ("wish", "fps"),
+    [
+        (Wish(max_change=0.02), 40),
+        (Wish(max_change=0.001), 10),
+        (Wish(target_fps=15), 20),  # only speed is wished for: what changes least
+        (Wish(target_fps=50), 60),
+        (Wish(max_change=0.02, max_latency_ms=20), 20),
+    ],
+)
+def test_the_choice_follows_from_the_wish(wish, fps):
+    assert choose(TRIED, wish).fps == fps
+
+
+def test_nothing_is_chosen_where_nothing_does_what_is_wished_for():
+    assert choose(TRIED, Wish(target_fps=100)) is None
+    assert choose(TRIED, Wish(max_loss=1)) is None  # nobody knows
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "wish", "verdict"),
+    [
+        (TRIED, Wish(max_change=0.02), r"Use offline 0.3/12, dis: 40.0 FPS \(4.0x\) with 2.0% of the pixels changed"),
+        (TRIED, Wish(target_fps=100), "Use a smaller network, or a smaller frame: no setting"),
+        (TRIED, Wish(target_fps=9), "The network alone is enough: 10.0 FPS"),
+        ([*TRIED, INT8], Wish(max_change=0.02), "int8 alone is enough"),
+        ([*TRIED, INT8], Wish(target_fps=30), "int8 alone is enough"),
+        (TRIED, Wish(max_change=0.001), "Use a smaller network, .* on almost every frame"),
+    ],
+)
+def test_the_verdict_is_plain(outcomes, wish, verdict):
+    assert re.match(verdict, describe(outcomes, choose(outcomes, wish), wish))
+
+
+def test_wishes_in_words():
+    wish = Wish(max_loss=0.5, max_change=0.02, target_fps=30, max_latency_ms=15)
+    expected = "at most 0.5 % of mIoU lost, at most 2 % of the pixels changed, at least 30 FPS, at most 15 ms"
+    assert describe_wish(wish) == f"wish: {expected}"
+
+
+@pytest.mark.usefixtures("few_settings")
+def test_the_table_leaves_out_what_another_of_its_kind_beats(model, video):
+    result = tune(model, video)
+    slow = outcome("offline", 30, 0.03, model=model)
+    fast = outcome("offline", 40, 0.02, model=model)
+    result = replace(result, outcomes=(result.outcomes[0], slow, fast), best=fast)
+    assert list_front(result) == [result.outcomes[0], fast]
+
+
+@pytest.mark.usefixtures("few_settings")
+def test_what_is_read_is_what_was_written_and_its_tables_fit_80_columns(model, video, tmp_path):
+    written = tune(model, video, Wish(target_fps=1e6), name="network")
+    assert (written.best, written.check, make_settings(written)) == (None, None, None)
+    assert read_result(write_result(written, tmp_path)) == written
+    written = tune(model, video, Wish(max_change=0.9), name="network")
+    assert read_result(write_result(written, tmp_path)) == written
+    for table in tune_tables(written):
+        console = Console(record=True, width=80)
+        console.print(table.rich())
+        assert all(len(line) <= 80 for line in console.export_text().splitlines())
+        assert all(cell in table.markdown() for row in table.rows for cell in row)

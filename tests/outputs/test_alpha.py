@@ -1,0 +1,84 @@
+"""Alpha is the probability of the foreground in gray, and cutouts are frames that are transparent elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+
+from results import result
+from stmg.errors import SettingsError
+from stmg.outputs.alpha import AlphaImages, AlphaVideo
+from stmg.outputs.cutout import CutoutImages, parse_color
+from stmg.streaming.state import FrameResult
+
+SIZE = (32, 48)
+RAMP = np.tile(np.linspace(0, 1, SIZE[1], dtype=np.float32), (SIZE[0], 1))
+
+
+def soft(index: int) -> FrameResult:
+    return result(index, SIZE, noise=True, probability=RAMP)
+
+
+def test_alpha_images_hold_the_probability(tmp_path: Path) -> None:
+    with AlphaImages(tmp_path) as sink:
+        sink.write(soft(7))
+    with Image.open(tmp_path / "000007.png") as image:
+        assert image.mode == "L"
+        assert np.array_equal(np.asarray(image), np.round(255 * RAMP))
+
+
+def test_an_alpha_video_is_gray_from_black_to_white(tmp_path: Path) -> None:
+    with AlphaVideo(tmp_path / "alpha.mp4", fps=25) as sink:
+        for index in range(5):
+            sink.write(soft(index))
+    with av.open(str(tmp_path / "alpha.mp4")) as video:
+        frames = [frame.to_ndarray(format="rgb24").astype(int) for frame in video.decode(video=0)]
+    assert len(frames) == 5
+    for frame in frames:
+        assert np.abs(frame - frame.mean(2, keepdims=True)).max() <= 4
+        assert np.abs(frame[..., 1] - 255 * RAMP).max() < 14
+
+
+def test_a_cutout_is_the_frame_with_alpha(tmp_path: Path) -> None:
+    with CutoutImages(tmp_path) as sink:
+        sink.write(soft(3))
+    with Image.open(tmp_path / "000003.png") as image:
+        assert image.mode == "RGBA"
+        pixels = np.asarray(image)
+    assert np.array_equal(pixels[..., :3], soft(3).image)
+    assert np.array_equal(pixels[..., 3], np.round(255 * RAMP))
+
+
+def test_a_cutout_on_a_color_is_blended_with_it(tmp_path: Path) -> None:
+    color = parse_color("#00ff80")
+    assert color == (0, 255, 128)
+    with CutoutImages(tmp_path, color) as sink:
+        sink.write(soft(3))
+    with Image.open(tmp_path / "000003.png") as image:
+        assert image.mode == "RGB"
+        pixels = np.asarray(image).astype(int)
+    expected = soft(3).image * RAMP[..., None] + np.array(color) * (1 - RAMP[..., None])
+    assert np.abs(pixels - expected).max() <= 2
+
+
+def test_images_of_an_earlier_run_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "000099.png").touch()
+    CutoutImages(tmp_path).close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_several_classes_have_no_foreground(tmp_path: Path) -> None:
+    for sink in (AlphaVideo(tmp_path / "alpha.mp4", 25), AlphaImages(tmp_path), CutoutImages(tmp_path)):
+        with sink, pytest.raises(SettingsError, match="networks with one channel"):
+            sink.write(result(0))
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_color_is_refused() -> None:
+    assert parse_color("green") == (0, 128, 0)
+    with pytest.raises(SettingsError, match="a color is a name, or like #00ff00; got 'leaf'"):
+        parse_color("leaf")

@@ -1,0 +1,18 @@
+import cv2
+import pytest
+import torch
+
+from stmg.errors import SettingsError
+from stmg.runtimes.threads import set_threads
+
+
+def test_threads_are_those_of_opencv_and_pytorch(monkeypatch):
+    given = {}
+    monkeypatch.setattr(cv2, "setNumThreads", lambda number: given.update(opencv=number))
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: given.update(torch=number))
+    set_threads(None)
+    assert not given
+    set_threads(3)
+    assert given == {"opencv": 3, "torch": 3}
+    with pytest.raises(SettingsError, match="threads is at least 1; got 0"):
+        set_threads(0)

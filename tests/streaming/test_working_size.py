@@ -1,0 +1,74 @@
+"""A stream at a working size computes on small frames and answers at the size it was given, in every mode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stmg
+from stmg.streaming.working_size import fit_size, shrink
+from stmg.video.frames import Frame, resize_image
+from stmg.video.labels import resize_labels
+from zoo import panning
+
+SIZE = (48, 64)
+
+
+def test_a_fitted_size_has_the_models_area_and_the_shape_of_the_source():
+    height, width = fit_size((360, 480), (720, 1280))
+    assert (height % 8, width % 8) == (0, 0)
+    assert height * width == pytest.approx(360 * 480, rel=0.03)
+    assert width / height == pytest.approx(16 / 9, rel=0.03)
+    assert fit_size((360, 480), (720, 960)) == (360, 480)
+
+
+def test_no_frame_is_made_larger():
+    assert fit_size((360, 480), (360, 480)) is None
+    assert fit_size((360, 480), (200, 300)) is None
+
+
+def bright(image):
+    """Two classes by the brightness of a pixel; frames must come at the working size."""
+    assert image.shape[:2] == SIZE
+    gray = image.mean(2).astype(np.float32)
+    return np.stack((127 - gray, gray - 127))
+
+
+@pytest.mark.parametrize("mode", ["offline", "online", "realtime"])
+def test_results_have_the_size_of_the_source_and_the_labels_of_the_small_stream(mode):
+    frames = list(panning(9))
+    options = {"scheduler": "always-key", "offline": "always-key"} if mode != "realtime" else {}
+    segmenter = stmg.VideoSegmenter(bright, working_size=SIZE, **options)
+    results = list(segmenter.stream(frames, mode=mode))
+    assert [result.index for result in results] == list(range(9))
+    for frame, result in zip(frames, results, strict=True):
+        assert np.array_equal(result.image, frame)
+        assert result.labels.shape == frame.shape[:2]
+        assert result.plot().shape == frame.shape
+        if mode != "realtime" or result.index == 0:
+            small = (resize_image(frame, SIZE).mean(2) > 127).astype(np.uint8)
+            assert (result.labels == resize_labels(small, frame.shape[:2])).mean() > 0.999
+
+
+def test_frames_given_one_by_one_are_resized_too():
+    frames = list(panning(3))
+    segmenter = stmg.VideoSegmenter(bright, working_size=SIZE)
+    for frame in frames:
+        result = segmenter.step(frame)
+        assert result.labels.shape == frame.shape[:2]
+        assert np.array_equal(result.image, frame)
+
+
+def test_a_size_that_is_none_is_refused():
+    with pytest.raises(stmg.SettingsError, match="working_size is a height and a width"):
+        stmg.VideoSegmenter(bright, working_size=(0, 4))
+
+
+def test_frames_of_any_size_are_averaged_to_the_working_size():
+    image = np.zeros((99, 260, 3), np.uint8)
+    image[:, 130:] = 200
+    small = shrink(Frame(image, 3, 0.5), (24, 32))
+    assert (small.size, small.index, small.time) == ((24, 32), 3, 0.5)
+    assert small.image[0, 0].tolist() == [0, 0, 0]
+    assert small.image[-1, -1].tolist() == [200, 200, 200]
+    assert small.image.mean() == pytest.approx(100, abs=1)
