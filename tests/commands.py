@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import io
 import os
 import signal
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 from unittest import mock
@@ -57,3 +60,27 @@ def start_stmg(*arguments: object) -> subprocess.Popen[str]:
 def is_one_line(error: str) -> bool:
     """Whether standard error holds a message a user can read: one line, no traceback."""
     return len(error.strip().splitlines()) == 1 and "Traceback" not in error
+
+
+def alone(test):
+    """Run a test that interrupts its own process in one of its own, where nobody else's work is interrupted."""
+
+    @functools.wraps(test)
+    def run(*args, **kwargs):
+        if "PYTEST_XDIST_WORKER" not in os.environ:
+            test(*args, **kwargs)
+            return
+        path = Path(inspect.getfile(test))
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{path}::{test.__name__}"]
+        done = subprocess.run(
+            command,
+            cwd=Path(__file__).parents[1],
+            env=environment,
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return run

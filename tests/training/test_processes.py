@@ -6,10 +6,12 @@ import traceback
 
 import pytest
 
+from commands import alone
 from stmg.errors import DataError, SettingsError
 from stmg.training.processes import defer_interrupt, restore_error
 
 
+@alone
 def test_the_first_interrupt_waits_and_the_second_does_not():
     before = signal.getsignal(signal.SIGINT)
     with defer_interrupt() as interrupted:

@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from commands import run_stmg, start_stmg
+from commands import alone, run_stmg, start_stmg
 from stmg.errors import SettingsError, TrainingError
 from stmg.training.base import BaseTraining
 from stmg.training.recipe import RENAMED, format_recipe, read_recipe
@@ -33,6 +33,7 @@ def test_a_run_goes_on_from_the_last_saved_step(tmp_path, whole):
     assert same_weights(whole, tmp_path)
 
 
+@alone
 def test_ctrl_c_finishes_the_step_and_saves(tmp_path, whole, monkeypatch):
     recipe = tiny_recipe(save_every=100, evaluate_every=100)
     forward, calls, reports = BaseTraining.forward, [], []
