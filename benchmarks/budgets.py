@@ -22,9 +22,9 @@ from stmg.streaming.offline import Offline
 from stmg.streaming.schedulers import DriftBudget, Level
 from stmg.streaming.settings import make_settings
 
-SIZE, LENGTH, STILLS = (360, 480), 25, 40
-BUDGETS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-LONGEST = (8, 12, 16)
+SIZE, LENGTH, STILLS = (360, 480), 25, 24
+BUDGETS = (0.4, 0.5, 0.6, 0.7)
+LONGEST = (8, 12)
 MOTION = Motion(zoom=0.02, pan=0.01, roll=0.2, tilt=0.01, object_speed=0.01, max_gap=1)
 
 Clip = tuple[NDArray[np.uint8], NDArray[np.uint8]]

@@ -26,6 +26,7 @@ from stmg.video.labels import IGNORE, Labels
 # Mean change since the last frame given to the network above which the next one is worth computing. A still scene under
 # sensor noise stays below.
 WORTH = 0.04
+LONGEST = 30  # frames after which a run is worth it in any case: what change does not show cannot last
 
 
 @dataclass
@@ -54,6 +55,7 @@ class Realtime:
 
     executor: runs the network. Streams that share one share its workers; a stream never has more than one run waiting.
     worth: mean change since the last computed frame above which another run is worth it.
+    longest: frames after which one is in any case.
     """
 
     def __init__(
@@ -63,9 +65,10 @@ class Realtime:
         executor: Executor | None = None,
         clock: Callable[[], float] = time.perf_counter,
         worth: float = WORTH,
+        longest: int = LONGEST,
     ) -> None:
         self.runtime, self.settings, self.motion = runtime, settings, settings.motion
-        self.longest = getattr(settings.scheduler, "longest", 30)
+        self.longest = longest
         self._own = ThreadPoolExecutor(1, thread_name_prefix="stmg-network") if executor is None else None
         self._executor = executor if executor is not None else self._own
         self._clock, self.worth = clock, worth
