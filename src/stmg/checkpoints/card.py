@@ -14,7 +14,7 @@ from stmg.files import build_dataclass
 from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import make_motion_estimator
-from stmg.streaming.schedulers import Scheduler, make_scheduler
+from stmg.streaming.schedulers import read_scheduler
 from stmg.streaming.settings import OFFLINE, StreamSettings
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
@@ -76,8 +76,8 @@ class Card:
         """How a stream is meant to be segmented."""
         palette = np.array(self.palette, np.uint8) if self.palette else default_palette(MAX_CLASSES)
         return StreamSettings(
-            scheduler=_make_scheduler(self.scheduler),
-            offline=_make_scheduler(self.offline),
+            scheduler=read_scheduler(self.scheduler),
+            offline=read_scheduler(self.offline),
             motion=make_motion_estimator(self.motion),
             masking=Masking() if self.constant_mask is None else Masking(spatial=self.constant_mask),
             partial_scale=self.partial_scale,
@@ -112,8 +112,3 @@ def read_card(folder: Path) -> Card:
 def card_json(card: Card) -> str:
     """The text of a checkpoint's card file."""
     return json.dumps({"format": FORMAT, **asdict(card)}, indent=2) + "\n"
-
-
-def _make_scheduler(options: dict[str, object]) -> Scheduler:
-    settings = {name: value for name, value in options.items() if name != "name"}
-    return make_scheduler(str(options["name"]), **settings)  # type: ignore[arg-type]

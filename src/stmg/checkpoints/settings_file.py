@@ -11,7 +11,7 @@ import yaml
 
 from stmg.errors import SettingsError
 from stmg.files import build_dataclass, write_atomically
-from stmg.streaming.schedulers import Scheduler, make_scheduler
+from stmg.streaming.schedulers import Scheduler, read_scheduler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +63,7 @@ class SavedSettings:
         }
         for name, value in (("scheduler", self.scheduler), ("offline", self.offline)):
             if value is not None:
-                options = {key: item for key, item in value.items() if key != "name"}
-                fields[name] = make_scheduler(str(value["name"]), **options)  # type: ignore[arg-type]
+                fields[name] = read_scheduler(value)
         return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import ClassVar, NamedTuple, Protocol
@@ -249,3 +250,9 @@ def make_scheduler(name: str, **options: float | int | str) -> Scheduler:
         if option != "between" and not isinstance(value, int | float):
             raise SettingsError(f"{option} of scheduler {name} is a number; got {value!r}")
     return kind(**options)
+
+
+def read_scheduler(fields: Mapping[str, object]) -> Scheduler:
+    """Build a scheduler from its name and its fields, as cards and settings files hold them."""
+    options = {name: value for name, value in fields.items() if name != "name"}
+    return make_scheduler(str(fields["name"]), **options)  # type: ignore[arg-type]

@@ -50,7 +50,7 @@ class FrameState:
     probability: Map | None = None
     """(H, W) of the foreground in the last computed frame; None where the network has several classes."""
     steering: Steering = UNSTEERED
-    """What audits have told of the budget."""
+    """How audits have changed the budget."""
 
 
 @dataclass(frozen=True, slots=True)
