@@ -11,6 +11,7 @@ from stmg.errors import ModelError
 from stmg.networks import lite
 from stmg.networks.ddrnet import SIZES, DDRNet
 from stmg.networks.foreign import load_foreign, match_names, read_state_dict
+from stmg.networks.grow import can_grow, grow
 from stmg.networks.lite import LiteNet
 from stmg.networks.small import SmallNet
 
@@ -33,10 +34,12 @@ def build(name: str, num_classes: int, auxiliary: bool = False) -> nn.Module:
 
 
 def pretrain(network: nn.Module, name: str, source: str) -> None:
-    """Start a network from `imagenet`, or from the tensors of a checkpoint file that fit it."""
+    """Start a network from `imagenet`, or from a checkpoint file: grown from a smaller DDRNet, else by what fits."""
     if source != "imagenet":
         own = network.state_dict()
         state = match_names(read_state_dict(source), own)
+        if isinstance(network, DDRNet) and can_grow(network, state):
+            state = grow(network, state)
         fitting = {key: value for key, value in state.items() if key in own and value.shape == own[key].shape}
         if not any(key.endswith("weight") for key in fitting):
             raise ModelError(f"nothing in {source} fits {name}: it is of another network")
