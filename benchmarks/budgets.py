@@ -1,6 +1,7 @@
-"""Where the budget of offline mode comes from: stills set in motion, one frame in so many computed, what it costs.
+"""Where the budget of offline mode comes from: what each costs on stills set in motion, or on streets.
 
 python benchmarks/budgets.py MODEL CAMVID
+python benchmarks/budgets.py small-streets street:40-47
 """
 
 from __future__ import annotations
@@ -18,21 +19,32 @@ from stmg.data.options import Motion
 from stmg.data.stills import clip_from_still
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.runtimes.callable import CallableRuntime
+from stmg.streaming.motion import DIS_LEVELS
 from stmg.streaming.offline import Offline
 from stmg.streaming.schedulers import DriftBudget, Level
 from stmg.streaming.settings import make_settings
 
-SIZE, LENGTH, STILLS = (360, 480), 25, 24
-BUDGETS = (0.4, 0.5, 0.6, 0.7)
-LONGEST = (8, 12)
+SIZE, LENGTH, STILLS = (360, 480), 61, 12
+BUDGETS = (0.4, 0.5, 0.6, 0.7, 0.8)
+LONGEST = (12, 24, 48)
+CLASSES = 11
 MOTION = Motion(zoom=0.02, pan=0.01, roll=0.2, tilt=0.01, object_speed=0.01, max_gap=1)
 
 Clip = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
 def clips(path: str) -> Iterator[Clip]:
-    """Stills of the training split, each as a second or two of video, with labels."""
+    """Videos with labels: rendered streets, or stills of the training split, each as a few seconds of video."""
     dataset = open_dataset(path)
+    if path.startswith("street:"):
+        for video in dataset.videos("train"):
+            indices = range(min(LENGTH, len(video)))
+            truths = [video.truth(index, SIZE) for index in indices]
+            yield (
+                np.stack([video.image(index, SIZE) for index in indices]),
+                np.stack([t for t in truths if t is not None]),
+            )
+        return
     movable = tuple(dataset.class_names.index(name) for name in ("Car", "Pedestrian", "Bicyclist"))
     stills = list(dataset.labeled("train"))
     for number, (video, index) in enumerate(stills[:: len(stills) // STILLS]):
@@ -50,7 +62,7 @@ def main() -> None:
     segmenter = stmg.load(arguments.model)
     runtime = segmenter.runtime
     logits: dict[int, NDArray[np.float32]] = {}
-    videos, base = list(clips(arguments.data)), ConfusionMatrix(11)
+    videos, base = list(clips(arguments.data)), ConfusionMatrix(CLASSES)
     for frames, truths in videos:
         for frame, truth in zip(frames, truths, strict=True):
             found = runtime.full(runtime.prepare(frame)).logits
@@ -60,16 +72,14 @@ def main() -> None:
             base.add(runtime.labels(found, SIZE), truth)
     replay = CallableRuntime(lambda image: logits[image.ctypes.data])
     whole = base.mean_iou()
-    print(
-        f"{arguments.model}: {len(videos)} stills of train set in motion, {LENGTH} frames each; base {100 * whole:.2f}"
-    )
-    for motion in ("dis", "dis-medium", "dis-fine"):
+    print(f"{arguments.model}: {len(videos)} clips of {LENGTH} frames; base {100 * whole:.2f}")
+    for motion in DIS_LEVELS:
         for longest in LONGEST:
             row = []
             for budget in BUDGETS:
                 options = {"motion": motion, "offline": DriftBudget(budget, longest=longest)}
                 stream = Offline(replay, make_settings(options, segmenter.settings))
-                counts, computed, number = ConfusionMatrix(11), 0, 0
+                counts, computed, number = ConfusionMatrix(CLASSES), 0, 0
                 for frames, truths in videos:
                     for result, truth in zip(stream.stream(frames), truths, strict=True):
                         counts.add(result.labels, truth)

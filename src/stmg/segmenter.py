@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import closing
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from numpy.typing import NDArray
 from stmg.errors import SettingsError
 from stmg.gating.pretrained import Pretrained, checkpoints
 from stmg.runtimes import make_runtime
+from stmg.streaming.fit import fit_motion
+from stmg.streaming.motion import AutoMotion
 from stmg.streaming.offline import Offline
 from stmg.streaming.online import Online
 from stmg.streaming.realtime import Realtime
@@ -69,6 +73,8 @@ class VideoSegmenter(Pretrained):
         if size is not None:
             given = as_frame(frame)
             frame, image = shrink(given, size), given.image
+        if isinstance(self.settings.motion, AutoMotion):
+            self._fit_motion(frame)
         result, self.state = self.online.advance(frame, self.state, self.num_frames)
         self.num_frames += 1
         return result if image is None else restore(result, image)
@@ -96,6 +102,12 @@ class VideoSegmenter(Pretrained):
         if executor is not None and mode != "realtime":
             raise SettingsError(f"executor is for realtime, where the network runs in the background; mode is {mode}")
         self.reset()
+        if isinstance(self.settings.motion, AutoMotion) and mode != "online":
+            frames: Iterator[Any] = iter(source)
+            for first in frames:
+                self._fit_motion(first if size is None else shrink(as_frame(first), size))
+                source = chain((first,), frames)
+                break
         if mode == "offline":
             yield from stream_at_size(Offline(self.runtime, self.settings).stream, source, size)
         elif mode == "realtime":
@@ -103,6 +115,11 @@ class VideoSegmenter(Pretrained):
         else:
             for frame in source:
                 yield self.step(frame)
+
+    def _fit_motion(self, frame: Any) -> None:
+        """Choose the level of motion by what it and the network take for such a frame."""
+        self.settings = replace(self.settings, motion=fit_motion(self.runtime, as_frame(frame)))
+        self.online = Online(self.runtime, self.settings)
 
     def reset(self) -> None:
         """Forget the stream; the next frame is a key frame."""

@@ -319,6 +319,16 @@ def test_output_activation_and_threshold_reach_whatever_runs(tmp_path):
     assert np.array_equal(result.labels, frame.mean(2) / 255 > 0.7)
 
 
+def test_an_export_keeps_what_was_stated_of_one_channel(tmp_path):
+    (tmp_path / "own.py").write_text(FOREGROUND_CODE)
+    name = f"{tmp_path / 'own.py'}:network"
+    spec = ModelSpec(name=name, activation="probability", threshold=0.2, size=SIZE, output=0)
+    stmg.export(spec, tmp_path / "export", size=SIZE)
+    runtime = load(tmp_path / "export").runtime
+    assert (runtime.foreground.activation, runtime.threshold) == ("probability", 0.2)
+    assert load(tmp_path / "export", threshold=0.6).runtime.threshold == 0.6
+
+
 def test_what_has_one_output_or_several_classes_refuses_them(tmp_path):
     (tmp_path / "own.py").write_text(FOREGROUND_CODE)
     for name in ("lite0-camvid", f"{tmp_path / 'own.py'}:black_box"):

@@ -102,7 +102,7 @@ def test_a_file_is_played_at_its_own_rate_in_realtime(samples, tmp_path):
         (["--mode", "always"], "mode is one of offline, online, realtime; got 'always'"),
         (["--pace"], "--pace is for --mode realtime; the mode is offline"),
         (["--delay", 8, "--mode", "online"], "--delay is for --mode offline; the mode is online"),
-        (["--scheduler", "paper"], "only --mode online does"),
+        (["--scheduler", "paper", "--mode", "offline"], "only --mode online does"),
         (["--scheduler", "drift", "--mode", "realtime"], "--scheduler cannot be used in realtime"),
         (["--fusion", 0.2], "--fusion is for --mode online; the mode is offline"),
         (["--settings", "nowhere.yaml"], "nowhere.yaml cannot be read as settings"),
@@ -113,6 +113,12 @@ def test_what_a_mode_does_not_use_is_refused(samples, tmp_path, more, message):
     assert done.returncode == 2
     assert message in done.stderr
     assert is_one_line(done.stderr)
+
+
+def test_a_scheduler_that_computes_parts_of_frames_makes_a_file_online(samples, tmp_path):
+    done = run_segment(samples, tmp_path, "--scheduler", "paper")
+    assert done.returncode == 0, done.stderr
+    assert "online: 20 frames" in done.stdout
 
 
 def test_settings_come_from_a_file_and_options_before_it(samples, tmp_path):

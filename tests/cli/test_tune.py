@@ -5,7 +5,7 @@ from stmg.evaluation.storage import read_result
 
 
 def test_settings_for_a_video_are_chosen_checked_and_used(samples, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "DIS_WIDTHS", {"dis": 240})
+    monkeypatch.setattr(module, "DIS_LEVELS", {"dis": None})
     arguments = ("--frames", 12, "--max-change", "90%", "--threads", 1, "--out", tmp_path)
     done = run_stmg("tune", samples.model, samples.video, *arguments)
     assert done.returncode == 0, done.stderr

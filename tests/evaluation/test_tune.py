@@ -57,7 +57,7 @@ def video(tmp_path_factory):
 def few_settings(monkeypatch):
     monkeypatch.setattr(module, "ONLINE_BUDGETS", (0.1, 0.8))
     monkeypatch.setattr(module, "OFFLINE_BUDGETS", ((0.6, 4),))
-    monkeypatch.setattr(module, "DIS_WIDTHS", {"dis": 240})
+    monkeypatch.setattr(module, "DIS_LEVELS", {"dis": None})
 
 
 @pytest.mark.usefixtures("few_settings")

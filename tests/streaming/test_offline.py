@@ -42,6 +42,18 @@ def test_frames_between_two_anchors_are_blended_from_both_as_by_hand():
     assert np.array_equal(results[4].labels, left.labels)
 
 
+def test_the_finest_motion_is_searched_both_ways():
+    frames = [Frame(image) for image in panning(9)]
+    motion = DisMotion("dis-finest")
+    results = list(offline(motion=motion).stream(frames))
+    views = [make_view(frame, motion.view_width) for frame in frames]
+    back = [motion.estimate(views[n], views[n + 1]).flow for n in range(8)]
+    ahead = [motion.estimate(views[n + 1], views[n]).flow for n in range(8)]
+    left, right = (compute_anchor(CallableRuntime(colors), frames[n]) for n in (4, 8))
+    sides = Side(left, compose(back[4], back[5]), 2), Side(right, compose(ahead[7], ahead[6]), 2)
+    assert np.array_equal(results[6].labels, blend(*sides, shrink(frames[6].image)))
+
+
 def test_it_comes_closer_to_the_network_than_looking_backwards():
     frames = panning(25, step=3)
     whole = [colors(frame).argmax(0) for frame in frames]

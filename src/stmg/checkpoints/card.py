@@ -11,6 +11,7 @@ import numpy as np
 
 from stmg.errors import ModelError, SettingsError
 from stmg.files import build_dataclass
+from stmg.runtimes.labels import check_foreground
 from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import make_motion_estimator
@@ -39,6 +40,10 @@ class Card:
     head: str | None = None
     blocks: tuple[str, ...] = ()
     output: str | int | None = None
+    activation: str | None = None
+    """What a network of one channel gives, logits or probability; None: its values tell."""
+    threshold: float | None = None
+    """The probability above which a pixel is foreground, for a network of one channel; 0.5 if None."""
     mask_generator: bool = False
     two_weight_sets: bool = False
     distortion_aware: bool = True
@@ -66,6 +71,7 @@ class Card:
             if not isinstance(value, dict) or "name" not in value:
                 raise SettingsError(f"{key} has a name and its settings; got {value!r}")
         Normalization(self.mean, self.std)
+        check_foreground(self.activation, self.threshold)
 
     @property
     def normalization(self) -> Normalization:

@@ -23,7 +23,7 @@ from stmg.runtimes.patterns import PATTERNS
 from stmg.runtimes.threads import set_threads
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.settings import make_settings
+from stmg.streaming.settings import StreamSettings, make_settings
 
 RUNTIMES = ("torch", *ENGINES)
 ANY_SIZE = (360, 480)
@@ -149,7 +149,7 @@ def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
             activation=spec.activation,
             threshold=spec.threshold,
         )
-        return VideoSegmenter(graph, settings=make_settings(spec.streaming))
+        return VideoSegmenter(graph, settings=settings_without_card(spec))
     if is_export(spec.name):
         _refuse(spec, model, _NOT_FOR_EXPORTS)
         working_size(spec)
@@ -165,7 +165,7 @@ def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
         network = call_user_function(spec.name)
         if not hasattr(network, "parameters"):
             _refuse(spec, None, _NOT_FOR_CALLABLES)
-            return VideoSegmenter(_with_foreground(network, spec), settings=make_settings(spec.streaming))
+            return VideoSegmenter(_with_foreground(network, spec), settings=settings_without_card(spec))
         model = network
     try:
         from stmg.checkpoints.torch_models import resolve_torch
@@ -191,6 +191,11 @@ def working_size(spec: ModelSpec) -> tuple[int, int]:
     if is_user_function(spec.name) or is_network(spec.name):
         return ANY_SIZE
     return read_card(find_checkpoint(spec.name)).size
+
+
+def settings_without_card(spec: ModelSpec) -> StreamSettings:
+    """How a model streams that has no card to say it: with the motion that fits what it costs here."""
+    return make_settings({"motion": "auto", **spec.streaming})
 
 
 def is_graph_file(name: str) -> bool:
@@ -220,8 +225,10 @@ def _open_export(spec: ModelSpec, folder: Path) -> VideoSegmenter:
             f"runtime onnxruntime cannot be used with {folder}, which is exported for {kind}; openvino reads both"
         )
     patterns = PATTERNS if spec.patterns is None else spec.patterns
-    runtime = ExportedRuntime(folder, ENGINES[engine](spec.threads), patterns, spec.activation, spec.threshold)
-    card = parse_card(runtime.manifest.card, folder / MANIFEST)
+    card = parse_card(read_manifest(folder).card, folder / MANIFEST)
+    activation = spec.activation or card.activation
+    threshold = card.threshold if spec.threshold is None else spec.threshold
+    runtime = ExportedRuntime(folder, ENGINES[engine](spec.threads), patterns, activation, threshold)
     return VideoSegmenter(runtime, settings=make_settings(spec.streaming, card.stream_settings()))
 
 

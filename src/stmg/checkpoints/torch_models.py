@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -39,8 +40,8 @@ def resolve_torch(spec: ModelSpec, model: object = None) -> VideoSegmenter:
         precision=spec.precision or "fp32",
         mean=card.mean,
         std=card.std,
-        activation=spec.activation,
-        threshold=spec.threshold,
+        activation=card.activation,
+        threshold=card.threshold,
         restore=restore,
     )
     if spec.compile:
@@ -74,7 +75,17 @@ def resolve_network(
     elif spec.output is not None:
         raise SettingsError(f"output cannot be used with {spec.name}: it gives an accelerated network, with its own")
     normalization = spec.normalization or Normalization()
-    return network, Card(spec.name, network.num_classes, size, mean=normalization.mean, std=normalization.std)
+    card = Card(
+        spec.name,
+        network.num_classes,
+        size,
+        mean=normalization.mean,
+        std=normalization.std,
+        activation=spec.activation,
+        threshold=spec.threshold,
+        motion="auto",
+    )
+    return network, card
 
 
 def _make_restore(spec: ModelSpec) -> Callable[[], AcceleratedNetwork]:
@@ -112,7 +123,9 @@ def _load_checkpoint(
         raise SettingsError(f"num_classes cannot be used with {spec.name}: it has its own")
     if model is not None and not isinstance(model, nn.Module):
         raise SettingsError(f"model is a torch.nn.Module; got a {type(model).__name__}")
-    return load_network(spec.name, model, spec.device, size=spec.size, timed=timed)
+    network, card = load_network(spec.name, model, spec.device, size=spec.size, timed=timed)
+    activation, threshold = spec.activation or card.activation, spec.threshold or card.threshold
+    return network, replace(card, activation=activation, threshold=threshold)
 
 
 def _as_key(output: str | int | None) -> str | int | None:

@@ -17,6 +17,7 @@ from rich.markup import escape
 
 from stmg import __version__
 from stmg.cli import ablate, benchmark, data, demo, evaluate, export, inspect, report, segment, train, tune
+from stmg.cli.groups import expand_groups
 from stmg.cli.options import MEASURE, RUN, TRAIN
 from stmg.errors import StmgError
 
@@ -95,7 +96,7 @@ def _unwrap(docstring: str | None) -> str:
 for _name, _verb in VERBS.items():
     _epilog = "\n\n".join(("Examples:", *_verb.examples)) if _verb.examples else None
     _help = _unwrap(_verb.function.__doc__)
-    app.command(_name, help=_help, epilog=_epilog, rich_help_panel=_verb.panel)(_verb.function)
+    app.command(_name, help=_help, epilog=_epilog, rich_help_panel=_verb.panel)(expand_groups(_verb.function))
 app.add_typer(data.data, name="data", rich_help_panel=TRAIN)
 
 

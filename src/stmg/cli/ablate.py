@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from stmg.cli.options import Data, Device, Limit, Model, Out, Size, Split, Threads, make_spec
+from stmg.cli.options import Data, Device, Limit, Model, ModelOptions, Out, Size, Split, Threads, make_spec
 from stmg.cli.progress import INTERRUPTED, progress_bar
 from stmg.cli.results import publish
 from stmg.errors import SettingsError
@@ -36,13 +36,13 @@ def ablate(
     from stmg.evaluation.ablate import ablate as run
 
     console = Console()
-    spec = make_spec(model, device=device, threads=threads, size=size)
+    spec = make_spec(model, ModelOptions(device=device, threads=threads), size=size)
     others = {}
     for text in also or []:
         name, equals, other = text.partition("=")
         if not equals:
             raise SettingsError(f"--also is NAME=MODEL, such as 'one weight set=runs/one/last'; got {text!r}")
-        others[name] = make_spec(other, device=device, threads=threads)
+        others[name] = make_spec(other, ModelOptions(device=device, threads=threads))
     try:
         with progress_bar(console) as progress:
             task = progress.add_task("ablations", total=None, status="reading")

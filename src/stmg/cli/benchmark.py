@@ -9,24 +9,7 @@ import typer
 from rich.console import Console
 
 from stmg.cli.measuring import Offline, add_offline
-from stmg.cli.options import (
-    Compile,
-    Device,
-    Fusion,
-    MaxChange,
-    Model,
-    Motion,
-    Normalize,
-    Out,
-    Precision,
-    Runtime,
-    Scheduler,
-    Settings,
-    Threads,
-    Weights,
-    make_spec,
-    parse_size,
-)
+from stmg.cli.options import Model, ModelOptions, Out, StreamOptions, make_spec, parse_size
 from stmg.cli.progress import INTERRUPTED, progress_bar
 from stmg.cli.results import publish
 
@@ -82,19 +65,10 @@ def benchmark(
         ),
     ] = None,
     out: Out = Path("out/benchmark"),
-    scheduler: Scheduler = None,
     offline: Offline = None,
-    motion: Motion = None,
-    fusion: Fusion = None,
-    max_change: MaxChange = None,
-    settings: Settings = None,
-    weights: Weights = None,
-    runtime: Runtime = None,
-    device: Device = None,
-    precision: Precision = None,
-    threads: Threads = None,
-    normalize: Normalize = None,
-    compile: Compile = False,
+    *,
+    options: ModelOptions,
+    stream: StreamOptions,
 ) -> None:
     """Measure the speed of a model beside the network on every frame: FPS, latency, MACs, memory.
 
@@ -104,22 +78,7 @@ def benchmark(
     from stmg.evaluation.benchmark import benchmark as run
 
     console = Console()
-    spec = make_spec(
-        model,
-        weights=weights,
-        device=device,
-        precision=precision,
-        runtime=runtime,
-        threads=threads,
-        normalization=normalize,
-        compile=compile,
-        scheduler=scheduler,
-        motion=motion,
-        fusion=fusion,
-        max_change=max_change,
-        mode=mode,
-        settings=settings,
-    )
+    spec = make_spec(model, options, stream, mode=mode)
     spec = add_offline(spec, offline, mode)
     sizes = [parsed for text in size or [] if (parsed := parse_size(text))]
     tasks: dict[tuple[int, int], TaskID] = {}

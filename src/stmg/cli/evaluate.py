@@ -9,26 +9,7 @@ import typer
 from rich.console import Console
 
 from stmg.cli.measuring import Offline, add_offline, parse_intervals
-from stmg.cli.options import (
-    Data,
-    Device,
-    Fusion,
-    Limit,
-    MaxChange,
-    Model,
-    Motion,
-    Normalize,
-    Out,
-    Precision,
-    Runtime,
-    Scheduler,
-    Settings,
-    Size,
-    Split,
-    Threads,
-    Weights,
-    make_spec,
-)
+from stmg.cli.options import Data, Limit, Model, ModelOptions, Out, Size, Split, StreamOptions, make_spec
 from stmg.cli.progress import INTERRUPTED, progress_bar
 from stmg.cli.results import publish
 
@@ -57,18 +38,10 @@ def evaluate(
         bool, typer.Option("--paper", help="Also the paper's protocol: each labeled frame given the one before.")
     ] = False,
     out: Out = Path("out/evaluate"),
-    scheduler: Scheduler = None,
     offline: Offline = None,
-    motion: Motion = None,
-    fusion: Fusion = None,
-    max_change: MaxChange = None,
-    settings: Settings = None,
-    weights: Weights = None,
-    runtime: Runtime = None,
-    device: Device = None,
-    precision: Precision = None,
-    threads: Threads = None,
-    normalize: Normalize = None,
+    *,
+    options: ModelOptions,
+    stream: StreamOptions,
 ) -> None:
     """Measure the accuracy of a model as a stream, beside the network on every frame.
 
@@ -80,22 +53,7 @@ def evaluate(
     from stmg.evaluation.inputs import split_videos
 
     console = Console()
-    spec = make_spec(
-        model,
-        weights=weights,
-        device=device,
-        precision=precision,
-        runtime=runtime,
-        threads=threads,
-        normalization=normalize,
-        scheduler=scheduler,
-        motion=motion,
-        fusion=fusion,
-        max_change=max_change,
-        size=size,
-        mode=mode,
-        settings=settings,
-    )
+    spec = make_spec(model, options, stream, size=size, mode=mode)
     spec = add_offline(spec, offline, mode)
     dataset = open_dataset(data)
     frames = sum(min(len(video), limit or len(video)) for video in split_videos(dataset, split))

@@ -9,7 +9,18 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from stmg.cli.options import Normalize, Out, Size, Weights, make_spec
+from stmg.cli.options import (
+    Activation,
+    ModelOptions,
+    Normalize,
+    Out,
+    Output,
+    Size,
+    Threads,
+    Threshold,
+    Weights,
+    make_spec,
+)
 
 MODEL_HELP = (
     "A shipped name (lite0-camvid), checkpoint folder, Hub id, network (ddrnet39), or file.py:function that returns "
@@ -29,8 +40,12 @@ def export(
         typer.Option(metavar="VIDEO", help="Compare with PyTorch on frames of this video. Default: on noise."),
     ] = None,
     out: Out = Path("out/export"),
+    threads: Threads = None,
     weights: Weights = None,
     normalize: Normalize = None,
+    output: Output = None,
+    activation: Activation = None,
+    threshold: Threshold = None,
 ) -> None:
     """Export a model to ONNX or OpenVINO, and compare it with PyTorch.
 
@@ -40,7 +55,10 @@ def export(
     from stmg.checkpoints.resolve import is_network
 
     console = Console()
-    spec = make_spec(model, weights=weights, normalization=normalize, size=size)
+    options = ModelOptions(
+        weights=weights, normalize=normalize, output=output, activation=activation, threshold=threshold, threads=threads
+    )
+    spec = make_spec(model, options, size=size)
     with console.status(f"exporting {escape(model)} to {escape(to)}"):
         difference = export_model(spec, out, to, size=spec.size, int8=int8, check=check)
     files = sorted(path.name for path in out.iterdir() if path.is_file())

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stmg.cli.options import Device, Threads, make_spec
+from stmg.cli.options import Device, ModelOptions, Threads, make_spec
 
 if TYPE_CHECKING:
     from stmg.gating.accelerate import AcceleratedNetwork
@@ -82,7 +82,7 @@ def inspect(
     from stmg.checkpoints.torch_models import resolve_network
     from stmg.runtimes.threads import set_threads
 
-    spec = make_spec(model, size=size, device=device, threads=threads)
+    spec = make_spec(model, ModelOptions(device=device, threads=threads), size=size)
     set_threads(spec.threads)
     network, card = resolve_network(spec, num_classes=classes, timed=True)
     result = inspect_network(model, network, spec.size or card.size)

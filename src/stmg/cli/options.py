@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -116,8 +117,9 @@ Motion = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Optical flow: dis, dis-medium or dis-fine (finer and slower), codec (the video's motion vectors) or "
-        "none. Default: the model's own.",
+        help="Optical flow: dis, dis-medium, dis-fine or dis-finest (each finer and slower), auto (the one that fits "
+        "what the network costs here), codec (the video's motion vectors) or none. Default: the model's own; auto if "
+        "it has none.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]
@@ -177,27 +179,40 @@ Settings = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class ModelOptions:
+    """How a model is opened."""
+
+    device: Device = None
+    threads: Threads = None
+    weights: Weights = None
+    runtime: Runtime = None
+    precision: Precision = None
+    normalize: Normalize = None
+    output: Output = None
+    activation: Activation = None
+    threshold: Threshold = None
+    compile: Compile = False
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """How a stream is segmented."""
+
+    scheduler: Scheduler = None
+    motion: Motion = None
+    fusion: Fusion = None
+    max_change: MaxChange = None
+    settings: Settings = None
+
+
 def make_spec(
     model: str,
+    options: ModelOptions,
+    stream: StreamOptions | None = None,
     *,
-    weights: Path | None = None,
-    device: str | None = None,
-    precision: str | None = None,
-    runtime: str | None = None,
-    threads: int | None = None,
-    normalization: str | None = None,
-    output: str | None = None,
-    activation: str | None = None,
-    threshold: float | None = None,
-    compile: bool = False,
-    scheduler: str | None = None,
-    motion: str | None = None,
-    fusion: float | None = None,
-    max_change: str | None = None,
     size: str | None = None,
-    untrained: bool = False,
     mode: str | None = None,
-    settings: Path | None = None,
 ) -> ModelSpec:
     """The `ModelSpec` of options as they are typed; what is not given is taken from the file of settings.
 
@@ -207,30 +222,29 @@ def make_spec(
     from stmg.checkpoints.settings_file import SavedSettings, read_settings
     from stmg.runtimes.normalization import parse_normalization
 
-    saved = SavedSettings() if settings is None else read_settings(settings)
+    stream = stream or StreamOptions()
+    saved = SavedSettings() if stream.settings is None else read_settings(stream.settings)
     mode = mode or saved.mode
-    change = parse_share("--max-change", max_change)
     streaming = {
         "mode": mode,
-        "motion": motion,
-        "fusion": fusion,
-        "max_change": change,
-        **_for_mode(mode, scheduler, fusion),
+        "motion": stream.motion,
+        "fusion": stream.fusion,
+        "max_change": parse_share("--max-change", stream.max_change),
+        **_for_mode(mode, stream.scheduler, stream.fusion),
     }
     return ModelSpec(
         name=model,
-        weights=weights,
-        runtime=runtime or saved.runtime,
-        device=device,
-        precision=precision or saved.precision,
-        threads=threads or saved.threads,
-        normalization=None if normalization is None else parse_normalization(normalization),
-        output=output,
-        activation=activation,
-        threshold=threshold,
-        compile=compile,
+        weights=options.weights,
+        runtime=options.runtime or saved.runtime,
+        device=options.device,
+        precision=options.precision or saved.precision,
+        threads=options.threads or saved.threads,
+        normalization=None if options.normalize is None else parse_normalization(options.normalize),
+        output=options.output,
+        activation=options.activation,
+        threshold=options.threshold,
+        compile=options.compile,
         size=parse_size(size) or saved.size,
-        untrained=untrained,
         streaming={**saved.streaming(), **{name: value for name, value in streaming.items() if value is not None}},
     )
 

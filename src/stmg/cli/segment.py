@@ -13,28 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from stmg.cli.options import (
-    MODEL_HELP,
-    Activation,
-    Compile,
-    Delay,
-    Device,
-    Fusion,
-    MaxChange,
-    Mode,
-    Motion,
-    Normalize,
-    Output,
-    Pace,
-    Precision,
-    Runtime,
-    Scheduler,
-    Settings,
-    Threads,
-    Threshold,
-    Weights,
-    make_spec,
-)
+from stmg.cli.options import MODEL_HELP, Delay, Mode, ModelOptions, Pace, StreamOptions, make_spec, parse_scheduler
 from stmg.cli.progress import INTERRUPTED, progress_bar
 from stmg.cli.summary import Summary
 from stmg.errors import SettingsError
@@ -98,59 +77,25 @@ def segment(
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N frames.")] = None,
     every: Annotated[int, typer.Option(min=1, metavar="N", help="Take every Nth frame.")] = 1,
     fps: Annotated[float | None, typer.Option(help="Frame rate of a folder of images.")] = None,
-    device: Device = None,
-    threads: Threads = None,
     mode: Mode = None,
     pace: Pace = False,
     delay: Delay = None,
-    settings: Settings = None,
-    scheduler: Scheduler = None,
-    motion: Motion = None,
-    fusion: Fusion = None,
-    max_change: MaxChange = None,
-    weights: Weights = None,
-    runtime: Runtime = None,
-    precision: Precision = None,
-    normalize: Normalize = None,
-    output: Output = None,
-    activation: Activation = None,
-    threshold: Threshold = None,
-    compile: Compile = False,
+    *,
+    options: ModelOptions,
+    stream: StreamOptions,
 ) -> None:
     """Segment a video.
 
     Writes an overlay video, a JSON line per frame and a timeline of what was computed. Ctrl-C keeps what is done.
     """
-    from stmg.checkpoints.settings_file import read_settings
     from stmg.outputs.background import Background
-    from stmg.segmenter import default_mode
     from stmg.video.pace import pace as pace_source
     from stmg.video.sources import open_video
 
     console = Console()
     with open_video(source, every=every, limit=limit, fps=fps) as video:
-        mode = mode or (None if settings is None else read_settings(settings).mode)
-        mode = mode or ("offline" if delay is not None else default_mode(video))
-        spec = make_spec(
-            model,
-            weights=weights,
-            device=device,
-            precision=precision,
-            runtime=runtime,
-            threads=threads,
-            normalization=normalize,
-            output=output,
-            activation=activation,
-            threshold=threshold,
-            compile=compile,
-            scheduler=scheduler,
-            motion=motion,
-            fusion=fusion,
-            max_change=max_change,
-            size=size,
-            mode=mode,
-            settings=settings,
-        )
+        mode = mode or _default_mode(stream, video, delay)
+        spec = make_spec(model, options, stream, size=size, mode=mode)
         _check_timing(mode, video, pace, delay)
         segmenter = _open_segmenter(spec, video, delay)
         for note in (*segmenter.runtime.notes, *_unused_masks(segmenter, mode)):
@@ -170,6 +115,18 @@ def segment(
         console.print("[yellow]interrupted; the outputs hold every frame up to here[/]")
     console.print(f"written to [bold]{escape(str(out))}[/]", soft_wrap=True)
     raise typer.Exit(INTERRUPTED if interrupted else 0)
+
+
+def _default_mode(stream: StreamOptions, video: VideoSource, delay: int | None) -> str:
+    """What the settings say; else what the delay, the scheduler or the source suggests."""
+    from stmg.checkpoints.settings_file import read_settings
+    from stmg.segmenter import default_mode
+
+    saved = None if stream.settings is None else read_settings(stream.settings).mode
+    policy = parse_scheduler(stream.scheduler)
+    if saved is None and delay is None and policy is not None and policy.refreshes:
+        return "online"  # the one mode that computes parts of frames
+    return saved or ("offline" if delay is not None else default_mode(video))
 
 
 def _check_timing(mode: str, video: VideoSource, pace: bool, delay: int | None) -> None:

@@ -9,19 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from stmg.cli.options import (
-    Device,
-    Model,
-    Normalize,
-    Out,
-    Precision,
-    Runtime,
-    Size,
-    Threads,
-    Weights,
-    make_spec,
-    parse_share,
-)
+from stmg.cli.options import Model, ModelOptions, Out, Size, make_spec, parse_share
 from stmg.cli.progress import INTERRUPTED, progress_bar
 from stmg.cli.results import publish
 
@@ -63,12 +51,8 @@ def tune(
     ] = 150,
     size: Size = None,
     out: Out = Path("out/tune"),
-    weights: Weights = None,
-    runtime: Runtime = None,
-    device: Device = None,
-    precision: Precision = None,
-    threads: Threads = None,
-    normalize: Normalize = None,
+    *,
+    options: ModelOptions,
 ) -> None:
     """Choose mode, budget and motion for a model on a video, from what you wish for.
 
@@ -89,16 +73,7 @@ def tune(
         target_fps=target_fps,
         max_latency_ms=max_latency,
     )
-    spec = make_spec(
-        model,
-        weights=weights,
-        device=device,
-        precision=precision,
-        runtime=runtime,
-        threads=threads,
-        normalization=normalize,
-        size=size,
-    )
+    spec = make_spec(model, options, size=size)
     try:
         with progress_bar(console) as progress:
             task = progress.add_task("", total=None, status="")

@@ -17,7 +17,7 @@ from stmg.evaluation.inputs import as_spec, hide_credentials, open_model
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.results import Size, TuneOutcome, TuneResult, TuneSetting, Wish
 from stmg.evaluation.trials import Segment, Trials, compute_candidate, make_scheduler, measure_flicker
-from stmg.streaming.motion import DIS_WIDTHS
+from stmg.streaming.motion import DIS_LEVELS
 
 ONLINE_BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8)
 OFFLINE_BUDGETS = ((0.3, 6), (0.6, 8), (0.6, 12), (1.0, 16), (1.5, 24))  # drift, longest
@@ -117,7 +117,7 @@ def list_settings(model: str, wish: Wish, rate: float | None) -> Iterator[TuneSe
     Offline is left out where latency matters, and realtime where it does not, or where frames have no rate.
     """
     yield TuneSetting(model=model, mode="every frame")
-    for motion in DIS_WIDTHS:
+    for motion in DIS_LEVELS:
         for budget in ONLINE_BUDGETS:
             yield TuneSetting(model=model, mode="online", motion=motion, budget=budget, longest=30)
         if wish.max_latency_ms is None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from stmg.evaluation.drawing import BASE_COLOR, MODE_COLORS, Plot, make_figure, to_png
 from stmg.evaluation.results import TuneResult
-from stmg.streaming.motion import DIS_WIDTHS
+from stmg.streaming.motion import DIS_LEVELS
 
-MARKERS = dict(zip(DIS_WIDTHS, "osD", strict=True))
+MARKERS = dict(zip(DIS_LEVELS, "osDv", strict=True))
 
 
 def tune_plots(result: TuneResult) -> list[Plot]:

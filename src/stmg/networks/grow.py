@@ -87,6 +87,7 @@ def _widen(tensor: Tensor, outputs: int, inputs: int) -> Tensor:
     if inputs == 1:
         return wide
     wide = wide.repeat_interleave(inputs, 1) / inputs
-    noise = torch.randn(wide.shape).unflatten(1, (-1, inputs))
+    noise = torch.randn(len(wide), wide.shape[1] // inputs, inputs, *wide.shape[2:])
     noise -= noise.mean(2, keepdim=True)
-    return wide + NOISE * wide.std() * noise.flatten(1, 2)
+    grown: Tensor = wide + NOISE * wide.std() * noise.reshape(wide.shape)
+    return grown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -18,6 +18,13 @@ THRESHOLD = 0.5
 TOLERANCE = 1e-3  # by which probabilities may leave 0 to 1: a graph may resize them with an overshoot
 
 
+class Stated(NamedTuple):
+    """What a user said of a network of one channel; None where nothing."""
+
+    activation: str | None
+    threshold: float | None
+
+
 class Foreground:
     """How the single channel of a network for foreground or matting becomes a probability.
 
@@ -29,11 +36,11 @@ class Foreground:
         check_foreground(activation, threshold)
         self.threshold = THRESHOLD if threshold is None else float(threshold)
         self.activation = activation
-        self._stated = {"activation": activation, "threshold": threshold}
+        self.stated = Stated(activation, threshold)
 
     def check_channels(self, channels: int) -> None:
         """An error if something was stated that has no meaning for a network of so many channels."""
-        for argument, value in self._stated.items():
+        for argument, value in self.stated._asdict().items():
             if value is not None and channels != 1:
                 raise SettingsError(
                     f"{argument}={value!r} is for networks of one channel; this one gives {channels or 'labels'}"

@@ -69,8 +69,9 @@ def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def shrink(image: Image) -> Image:
     """An image at a quarter of its height and width."""
-    height, width = image.shape[:2]
-    return resize_image(image, (max(1, height // 4), max(1, width // 4)))
+    for _ in range(2):  # OpenCV halves faster than it quarters
+        image = resize_image(image, (max(1, image.shape[0] // 2), max(1, image.shape[1] // 2)))
+    return image
 
 
 def carry(anchor: Anchor, flow: Flow | None) -> Labels:
@@ -116,7 +117,7 @@ def blend(left: Side, right: Side, small: Image) -> Labels:
     sides = (left, right)
     positions = [find_positions(side.flow, size) for side in sides]
     ours, theirs = (remap(side.anchor.labels, at, nearest=True) for side, at in zip(sides, positions, strict=True))
-    pixels = np.flatnonzero(cv2.compare(ours, theirs, cv2.CMP_NE))
+    pixels = np.flatnonzero(ours != theirs)
     if not len(pixels):
         return ours
     rows, columns = np.divmod(pixels, size[1])

@@ -19,8 +19,25 @@ from stmg.errors import SettingsError
 from stmg.streaming.flow import Flow, Map, warp
 from stmg.video.frames import CodecVectors, Frame, resize_image
 
-DIS_WIDTHS = {"dis": 240, "dis-medium": 320, "dis-fine": 480}
-"""How wide the view is that each level of optical flow searches: 1.1, 1.9 and 4.8 ms of one core for a 4:3 frame."""
+
+class FlowLevel(NamedTuple):
+    """A quality of dense inverse search."""
+
+    view_width: int
+    """Of the view that is searched."""
+    stride: int
+    """Pixels from one patch to the next: less gives sharper edges."""
+    both_ways: bool = False
+    """Whether offline searches the way to the frame after as well, instead of inverting the way back."""
+
+
+DIS_LEVELS = {
+    "dis": FlowLevel(240, 5),
+    "dis-medium": FlowLevel(320, 4),
+    "dis-fine": FlowLevel(480, 4),
+    "dis-finest": FlowLevel(480, 3, both_ways=True),
+}
+"""Of optical flow; what each costs and is worth is in BENCHMARKS.md."""
 CHANGE_WIDTH = 240  # of the view at which change is measured, however wide the search: it means the same at each level
 CELL = 4  # pixels of that view per cell of a distortion map
 
@@ -83,7 +100,7 @@ class NoMotion:
 
     name = "none"
     needs_vectors = False
-    view_width = DIS_WIDTHS["dis"]
+    view_width = DIS_LEVELS["dis"].view_width
 
     def estimate(self, before: View, now: View) -> Motion:
         return Motion(None, "none")
@@ -92,16 +109,17 @@ class NoMotion:
 class DisMotion:
     """Dense inverse search, OpenCV's fast optical flow, on the small gray view.
 
-    view_width: wider views follow edges better and take longer; `DIS_WIDTHS` names three.
+    level: one of `DIS_LEVELS`; finer ones follow edges better and take longer.
     """
 
     needs_vectors = False
 
-    def __init__(self, view_width: int = DIS_WIDTHS["dis"]) -> None:
-        if not 32 <= view_width <= 4096:
-            raise SettingsError(f"view_width is from 32 to 4096; got {view_width!r}")
-        self.view_width = view_width
-        self.name = next((name for name, width in DIS_WIDTHS.items() if width == view_width), f"dis {view_width}")
+    def __init__(self, level: str = "dis") -> None:
+        if level not in DIS_LEVELS:
+            names = ", ".join(DIS_LEVELS)
+            raise SettingsError(f"no level of dense inverse search is called {level!r}; there are {names}")
+        self.name = level
+        self.view_width, self._stride, self.both_ways = DIS_LEVELS[level]
         self._thread = threading.local()  # OpenCV's estimator keeps buffers, and streams may run in several threads
 
     def estimate(self, before: View, now: View) -> Motion:
@@ -114,11 +132,18 @@ class DisMotion:
     def _estimator(self) -> Any:
         if not hasattr(self._thread, "estimator"):
             self._thread.estimator = cv2.DISOpticalFlow.create(cv2.DISOpticalFlow_PRESET_ULTRAFAST)
-            # The preset stops at a quarter of the view. One scale more follows edges as well as a view twice as wide;
-            # patches a little further apart pay for most of it.
+            # The preset stops at a quarter of the view. One scale more follows edges as well as a view twice as wide.
             self._thread.estimator.setFinestScale(1)
-            self._thread.estimator.setPatchStride(5)
+            self._thread.estimator.setPatchStride(self._stride)
         return self._thread.estimator
+
+
+class AutoMotion(DisMotion):
+    """The level of dense inverse search that fits the network: a segmenter measures both on its first frame."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.name = "auto"
 
 
 class CodecMotion:
@@ -135,7 +160,7 @@ class CodecMotion:
 
     name = "codec"
     needs_vectors = True
-    view_width = DIS_WIDTHS["dis"]
+    view_width = DIS_LEVELS["dis"].view_width
 
     def __init__(self, coverage: float = 0.6, explains: float = 0.45) -> None:
         self.coverage = coverage
@@ -176,7 +201,8 @@ class CodecMotion:
 
 
 MOTION_ESTIMATORS: dict[str, Callable[[], MotionEstimator]] = {
-    **{name: partial(DisMotion, width) for name, width in DIS_WIDTHS.items()},
+    **{name: partial(DisMotion, name) for name in DIS_LEVELS},
+    "auto": AutoMotion,
     "codec": CodecMotion,
     "none": NoMotion,
 }
@@ -189,7 +215,7 @@ def make_motion_estimator(name: str) -> MotionEstimator:
     return MOTION_ESTIMATORS[name]()
 
 
-def make_view(frame: Frame, width: int = DIS_WIDTHS["dis"]) -> View:
+def make_view(frame: Frame, width: int = DIS_LEVELS["dis"].view_width) -> View:
     """The small gray view of a frame."""
     height, full = frame.size
     gray = cv2.cvtColor(frame.image, cv2.COLOR_RGB2GRAY)

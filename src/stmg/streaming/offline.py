@@ -37,7 +37,8 @@ class Offline:
     def __init__(self, runtime: Runtime, settings: StreamSettings, workers: int | None = None) -> None:
         self.runtime, self.settings = runtime, settings
         self.scheduler, self.motion = settings.offline, settings.motion
-        self.workers = workers or os.cpu_count() or 1
+        self.both_ways = bool(getattr(self.motion, "both_ways", False))
+        self.workers = workers or 1 + (os.cpu_count() or 1)  # one waits for the network's own threads
 
     def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
         """Results of all frames, in order."""
@@ -84,7 +85,8 @@ class Offline:
                 scheduler = audits.steer(self.scheduler)
                 level = scheduler.decide(evidence, memory)
                 memory = scheduler.remember(level, evidence, memory)
-                window.looks.append(replace(look, motion=step.motion, changed=stale, drift=drift))
+                ahead = pool.submit(self.motion.estimate, look.view, before.view) if self.both_ways else None
+                window.looks.append(replace(look, motion=step.motion, ahead=ahead, changed=stale, drift=drift))
                 if level is Level.KEY:
                     anchor = self._compute(window.looks[-1], self.scheduler.name, pool)
                     yield window.close(anchor)
@@ -151,10 +153,17 @@ class _Look:
     view: View
     arrived: float
     motion: Motion = STILL
+    """To the frame before."""
+    ahead: Future[Motion] | None = None
+    """From the frame before to this one, where that is searched as well."""
     changed: Map | None = None
     drift: float = 0.0
     distance: int = 0
     """Frames to the nearest anchor."""
+
+    def flow_to_it(self) -> Flow | None:
+        """From the frame before to this one."""
+        return invert(self.motion.flow) if self.ahead is None else self.ahead.result().flow
 
 
 class _Computing(NamedTuple):
@@ -186,7 +195,7 @@ class _Window:
         to_right: list[Flow | None] = [None] * between
         total: Flow | None = None
         for at in reversed(range(between)):
-            total = compose(total, invert(self.looks[at + 1].motion.flow))
+            total = compose(total, self.looks[at + 1].flow_to_it())
             to_right[at] = total
         return to_left, to_right
 
@@ -234,7 +243,7 @@ def _audit(window: _Window, following: _Window, flicker: float | None) -> Audit:
         back = compose(back, look.motion.flow)
     ahead: Flow | None = None
     for look in reversed(following.looks):
-        ahead = compose(ahead, invert(look.motion.flow))
+        ahead = compose(ahead, look.flow_to_it())
     before, after = len(window.looks), len(following.looks)
     if before == 1:  # two neighbors computed: what the network itself makes of a frame's difference
         flicker = compare(carry_segmentation(left, back).labels, anchor.labels, 1).changed

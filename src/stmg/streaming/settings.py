@@ -17,7 +17,7 @@ from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
 
 MODES = ("offline", "online", "realtime")
-OFFLINE = {"key_above": 0.5, "longest": 12}  # where these come from is in BENCHMARKS.md
+OFFLINE = {"key_above": 0.6, "longest": 12}  # where these come from is in BENCHMARKS.md
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +33,8 @@ class StreamSettings:
     offline: Scheduler = field(default_factory=lambda: make_scheduler("drift", **OFFLINE))
     """Where anchors go in offline mode; a frame between two of them looks at both, so they may be further apart."""
     motion: MotionEstimator = field(default_factory=DisMotion)
-    """How the previous state is warped onto the current frame: dis, dis-medium or dis-fine, codec, none, or an
-    estimator."""
+    """How the previous state is warped onto the current frame: dis, dis-medium, dis-fine or dis-finest; auto, the one
+    of them that fits the network's cost; codec, none, or an estimator."""
     masking: Masking = field(default_factory=Masking)
     """Ablations of the masks."""
     partial_scale: float = 1.0

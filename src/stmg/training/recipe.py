@@ -117,7 +117,7 @@ class Recipe:
     network: str = "ddrnet23-slim"
     """A network of the package; in the second stage the base's is taken."""
     pretrained: str = ""
-    """`imagenet` for networks that can start from it, or a checkpoint to start from; one of a smaller DDRNet is grown."""
+    """`imagenet` for networks that can start from it, or a checkpoint to start from; a smaller DDRNet is grown."""
     frozen_norm: bool = False
     """Batch-norm keeps its statistics: for batches too small to measure them."""
     steps: int = 1000

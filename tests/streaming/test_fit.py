@@ -1,0 +1,54 @@
+import time
+
+import numpy as np
+import pytest
+
+import stmg
+from stmg.runtimes.callable import CallableRuntime
+from stmg.streaming.fit import choose_level, fit_motion
+from stmg.streaming.motion import AutoMotion
+from stmg.video.frames import Frame
+
+
+def logits(image):
+    return np.zeros((3, 9, 12), np.float32)
+
+
+def slow(image):
+    time.sleep(0.5)
+    return logits(image)
+
+
+def frames(number):
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 255, (72, 96, 3), np.uint8)
+    return [np.roll(image, at, axis=1) for at in range(number)]
+
+
+def test_a_level_is_worth_what_the_network_costs():
+    assert [choose_level(ratio) for ratio in (1, 94)] == ["dis", "dis"]
+    assert [choose_level(ratio) for ratio in (96, 134)] == ["dis-medium", "dis-medium"]
+    assert [choose_level(ratio) for ratio in (136, 1100)] == ["dis-fine", "dis-fine"]
+    assert choose_level(5000) == "dis-finest"
+
+
+def test_a_slow_network_gets_fine_motion_and_a_fast_one_does_not():
+    frame = Frame(frames(1)[0])
+    assert fit_motion(CallableRuntime(slow), frame).name in ("dis-fine", "dis-finest")
+    assert fit_motion(CallableRuntime(logits), frame).name == "dis"
+
+
+@pytest.mark.parametrize("mode", ["offline", "online", "realtime"])
+def test_a_segmenter_fits_its_motion_on_the_first_frame(mode):
+    segmenter = stmg.VideoSegmenter(slow, motion="auto")
+    assert isinstance(segmenter.settings.motion, AutoMotion)
+    results = list(segmenter.stream(frames(4), mode=mode))
+    assert [result.index for result in results] == [0, 1, 2, 3]
+    assert segmenter.settings.motion.name in ("dis-fine", "dis-finest")
+    assert segmenter.online.view_width == 480
+
+
+def test_no_frames_leave_it_open():
+    segmenter = stmg.VideoSegmenter(logits, motion="auto")
+    assert list(segmenter.stream([], mode="offline")) == []
+    assert segmenter.settings.motion.name == "auto"
