@@ -48,6 +48,9 @@ class Replay:
         """The answer to an image, which must outlive this."""
         self._logits[id(image)] = logits
 
+    def for_throughput(self) -> Replay:
+        return self
+
     def expect_partial(self) -> None:
         raise NotImplementedError("nothing is partial in a replay")
 

@@ -57,6 +57,9 @@ class CallableRuntime:
     def exact_patterns(self) -> AbstractContextManager[None]:
         return nullcontext()
 
+    def for_throughput(self) -> CallableRuntime:
+        return self
+
     def prepare(self, image: Image) -> Image:
         return image
 

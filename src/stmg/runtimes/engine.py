@@ -68,6 +68,9 @@ class Engine(Protocol):
     suffix: str
     """Of compiled graphs on disk."""
 
+    def for_throughput(self) -> Engine:
+        """The same engine for several runs at once, each on one core: slower for one frame, faster for many."""
+
     def compile(self, graph: Path, closed: Iterable[Pair], outputs: tuple[str, ...], cached: Path | None) -> Run:
         """A function from inputs to outputs by name, of the graph without the blocks of `closed`.
 

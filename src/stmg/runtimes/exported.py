@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +68,7 @@ class ExportedRuntime:
         self._patterns: PatternCache | None = None
         self._lock = threading.Lock()
         self._exact = 0
+        self._for_throughput: ExportedRuntime | None = None
 
     @property
     def description(self) -> str:
@@ -90,6 +92,15 @@ class ExportedRuntime:
                     compile=lambda keep: self.compile_pattern(keep),
                     discard=self._discard,
                 )
+
+    def for_throughput(self) -> ExportedRuntime:
+        with self._lock:
+            if self._for_throughput is None:
+                other = copy(self)
+                other.engine = self.engine.for_throughput()
+                other._full = other._compile("full")
+                self._for_throughput = other
+            return self._for_throughput
 
     @contextmanager
     def exact_patterns(self) -> Iterator[None]:

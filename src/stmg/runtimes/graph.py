@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class GraphRuntime(CallableRuntime):
         activation: str | None = None,
         threshold: float | None = None,
     ) -> None:
-        self.engine = engine
+        self.path, self.engine = path, engine
         self.normalization = normalization or Normalization()
         self._graph = graph = engine.open(path)
         shape = graph.shape
@@ -59,7 +60,18 @@ class GraphRuntime(CallableRuntime):
         if self.output.is_sigmoid and activation is None:
             self.foreground.activation = "probability"
         self.notes = (*self.notes, *self._describe_output(channels, output is not None))
+        self._index = index
         self._infer = graph.compile(index)
+        self._for_throughput: GraphRuntime | None = None
+
+    def for_throughput(self) -> GraphRuntime:
+        if self._for_throughput is None:
+            other = copy(self)
+            other.engine = self.engine.for_throughput()
+            other.function = other._run
+            other._infer = other.engine.open(self.path).compile(self._index)
+            self._for_throughput = other
+        return self._for_throughput
 
     @property
     def description(self) -> str:

@@ -40,6 +40,9 @@ class OnnxRuntime:
         self.threads, self.providers = threads, list(providers)
         self.where = " ".join(providers)
 
+    def for_throughput(self) -> OnnxRuntime:
+        return OnnxRuntime(1, tuple(self.providers))
+
     def compile(self, graph: Path, closed: Iterable[Pair], outputs: tuple[str, ...], cached: Path | None) -> Run:
         session = self._read(cached)
         if session is None:

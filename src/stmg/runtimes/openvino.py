@@ -35,19 +35,26 @@ class OpenVino:
             raise MissingPackageError('the runtime openvino needs: pip install "stmg[openvino]"') from None
         self._core = openvino.Core()
         self.version = str(openvino.__version__)
-        self.where = device
+        self._device = self.where = device
         self.threads = threads
         # Where the processor has half precision OpenVINO would use it by itself, and no longer agree with PyTorch.
         self._settings: dict[str, str | int] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
         if threads:
             self._settings["INFERENCE_NUM_THREADS"] = threads
 
+    def for_throughput(self) -> OpenVino:
+        engine = OpenVino(self.threads, self._device)
+        engine.where = f"{self._device}, throughput"
+        # Threads that are bound to a core each keep the stream's own from it.
+        engine._settings |= {"PERFORMANCE_HINT": "THROUGHPUT", "ENABLE_CPU_PINNING": False}
+        return engine
+
     def compile(self, graph: Path, closed: Iterable[Pair], outputs: tuple[str, ...], cached: Path | None) -> Run:
         compiled = self._read(cached)
         if compiled is None:
             model = self._core.read_model(str(graph))
             leave_out_blocks(model, closed, outputs)
-            compiled = self._core.compile_model(model, self.where, self._settings)
+            compiled = self._core.compile_model(model, self._device, self._settings)
             if cached is not None:
                 with suppress(OSError):  # a full disk, mostly: then nothing is written
                     cached.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +86,7 @@ class OpenVino:
                 if result.get_name() != results[index].get_name():
                     model.remove_result(result)
             try:
-                compiled = self._core.compile_model(model, self.where, self._settings)
+                compiled = self._core.compile_model(model, self._device, self._settings)
             except RuntimeError as error:
                 raise ModelError(f"{graph} cannot be loaded: {_first_line(error)}") from None
             infer = _infer_in_any_thread(compiled)
@@ -93,7 +100,7 @@ class OpenVino:
             return None
         try:
             os.utime(cached)  # the files that were used last stay longest
-            return self._core.import_model(io.BytesIO(cached.read_bytes()), self.where, self._settings)
+            return self._core.import_model(io.BytesIO(cached.read_bytes()), self._device, self._settings)
         except (RuntimeError, OSError):  # damaged, or another process removed it just now
             with suppress(OSError):
                 cached.unlink(missing_ok=True)

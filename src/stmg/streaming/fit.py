@@ -15,7 +15,7 @@ from stmg.video.frames import Frame
 # 12 is computed with the levels, whose flow costs 1, 3.4, 6.4 and 21; so the second is worth it for a network of cost T
 # if T/8.5 + 3.4 < T/7 + 1, and so on.
 WORTH = {"dis": 0.0, "dis-medium": 95.0, "dis-fine": 135.0, "dis-finest": 1200.0}
-REPEATS = 3
+REPEATS, SECONDS = 3, 0.2  # how often something is timed, and after how long no more
 
 
 def fit_motion(runtime: Runtime, frame: Frame) -> MotionEstimator:
@@ -36,8 +36,8 @@ def choose_level(ratio: float) -> str:
 def _measure(work: Callable[[], object]) -> float:
     """Seconds of processor time, over all cores; by the clock where that is longer, as on a GPU."""
     work()  # the first time is not like the others
-    times = []
-    for _ in range(REPEATS):
+    times: list[float] = []
+    while len(times) < REPEATS and sum(times) < SECONDS:
         clock, processor = time.perf_counter(), time.process_time()
         work()
         times.append(max(time.perf_counter() - clock, time.process_time() - processor))

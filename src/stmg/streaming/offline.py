@@ -35,10 +35,10 @@ class Offline:
     """
 
     def __init__(self, runtime: Runtime, settings: StreamSettings, workers: int | None = None) -> None:
-        self.runtime, self.settings = runtime, settings
+        self.runtime, self.settings = runtime.for_throughput(), settings
         self.scheduler, self.motion = settings.offline, settings.motion
         self.both_ways = bool(getattr(self.motion, "both_ways", False))
-        self.workers = workers or 1 + (os.cpu_count() or 1)  # one waits for the network's own threads
+        self.workers = workers or 1 + (os.cpu_count() or 1)
 
     def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
         """Results of all frames, in order."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +30,7 @@ from stmg.video.labels import IGNORE, Labels
 # Mean change since the last frame given to the network above which the next one is worth computing. A still scene under
 # sensor noise stays below.
 WORTH = 0.04
+LAST = 19  # the lowest priority of a thread
 LONGEST = 30  # frames after which a run is worth it in any case: what change does not show cannot last
 
 
@@ -69,7 +74,9 @@ class Realtime:
     ) -> None:
         self.runtime, self.settings, self.motion = runtime, settings, settings.motion
         self.longest = longest
-        self._own = ThreadPoolExecutor(1, thread_name_prefix="stmg-network") if executor is None else None
+        self._own = None
+        if executor is None:
+            self._own = ThreadPoolExecutor(1, thread_name_prefix="stmg-network", initializer=step_back)
         self._executor = executor if executor is not None else self._own
         self._clock, self.worth = clock, worth
         self.reset()
@@ -202,6 +209,16 @@ class Realtime:
             probability=answer.probability,
             audit=audit,
         )
+
+
+def step_back() -> None:
+    """Let other threads come before this one and those it starts, where the system has priorities of threads.
+
+    Without it the threads of the network share the cores with the frame that is to be answered at once.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LAST)
 
 
 def _still(shown: Segmentation, size: tuple[int, int]) -> Segmentation:

@@ -81,6 +81,12 @@ class Runtime(Protocol):
     def expect_partial(self) -> None:
         """Get ready for partial frames, before the first frame comes."""
 
+    def for_throughput(self) -> Runtime:
+        """The same for many frames whose order does not matter: each on one core, several at once.
+
+        Itself where that makes no difference.
+        """
+
     def exact_patterns(self) -> AbstractContextManager[None]:
         """Inside, a partial frame waits until its own pattern of blocks is compiled: for measuring, not for running.
 
