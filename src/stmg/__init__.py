@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from stmg.checkpoints.resolve import ModelSpec, load, resolve
     from stmg.checkpoints.store import save
     from stmg.evaluation.evaluate import evaluate
+    from stmg.evaluation.results.tune import Wish
+    from stmg.evaluation.tune import tune
     from stmg.gating.accelerate import AcceleratedNetwork, accelerate
     from stmg.outputs.sink import Sink
     from stmg.runtimes.normalization import Normalization
@@ -80,6 +82,7 @@ __all__ = [
     "TrainingError",
     "VideoError",
     "VideoSegmenter",
+    "Wish",
     "accelerate",
     "evaluate",
     "export",
@@ -88,6 +91,7 @@ __all__ = [
     "resolve",
     "save",
     "train",
+    "tune",
 ]
 
 # Names are imported when they are used: what runs without PyTorch must not need it installed, and `import stmg` is
@@ -98,6 +102,8 @@ _MODULES = {
     "stmg.checkpoints.resolve": ("ModelSpec", "load", "resolve"),
     "stmg.checkpoints.store": ("save",),
     "stmg.evaluation.evaluate": ("evaluate",),
+    "stmg.evaluation.results.tune": ("Wish",),
+    "stmg.evaluation.tune": ("tune",),
     "stmg.gating.accelerate": ("AcceleratedNetwork", "accelerate"),
     "stmg.outputs.sink": ("Sink",),
     "stmg.runtimes.normalization": ("Normalization",),
@@ -122,7 +128,12 @@ _MODULES = {
     "stmg.video.sources": ("open_video",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-_EXTRAS = {"evaluate": "evaluate", "export": "export", "train": "train"}  # torch for everything else
+_EXTRAS = {
+    "evaluate": "evaluate",
+    "export": "export",
+    "train": "train",
+    "tune": "evaluate",
+}  # torch for everything else
 
 
 def __getattr__(name: str) -> Any:

@@ -18,11 +18,11 @@ from stmg.data.camvid import CLASS_NAMES
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation import tune as module
 from stmg.evaluation.clip import Clip, read_clip
-from stmg.evaluation.inputs import open_model
+from stmg.evaluation.inputs import Subject, open_model
 from stmg.evaluation.results import TuneOutcome, TuneSetting, Wish
 from stmg.evaluation.storage import read_result, write_result
 from stmg.evaluation.trials import Segment, Trials, compute_candidate
-from stmg.evaluation.tune import choose, describe, list_settings, make_settings, split_clip, tune
+from stmg.evaluation.tune import choose, describe, list_settings, make_settings, make_smaller, split_clip, tune
 from stmg.evaluation.tune_tables import describe_wish, list_front, tune_tables
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
@@ -64,19 +64,22 @@ def few_settings(monkeypatch):
 def test_it_measures_chooses_checks_and_writes_settings_that_load(model, video, tmp_path):
     told = []
     result = tune(model, video, Wish(max_change=0.99), on_progress=told.append)
-    modes = [outcome.setting.mode for outcome in result.outcomes]
-    assert modes == ["every frame", "online", "online", "offline"]
+    tried = [(outcome.setting.mode, outcome.setting.size) for outcome in result.outcomes]
+    modes = ["every frame", "online", "online", "offline"]
+    smaller = make_smaller(SIZE)
+    assert tried == [*((mode, None) for mode in modes), *((mode, smaller) for mode in modes)]
     assert (result.frames, result.checked_frames, result.model) == (6, 6, model)
     base = result.outcomes[0]
     assert (base.changed, base.key_share, base.gain, base.loss) == (0.0, 1.0, 1.0, None)
     assert result.best == max(result.outcomes, key=lambda outcome: outcome.fps)
     assert result.check is not None
     assert result.check.setting == result.best.setting
-    assert told[-1].done == told[-1].total == 4
+    assert told[-1].done == told[-1].total == 8
     settings = make_settings(result)
     write_settings(settings, tmp_path / "settings.yaml")
     saved = read_settings(tmp_path / "settings.yaml")
     assert saved == settings
+    assert saved.size == (result.best.setting.size or SIZE)
     make_stream_settings(saved.streaming())
     assert saved.notes["promised"]["changed"] == result.best.changed
 
@@ -138,7 +141,7 @@ def test_realtime_is_tried_at_the_rate_of_the_source_where_latency_matters(model
 
 def test_what_is_tried_follows_from_the_wish():
     def modes(wish, rate):
-        return {setting.mode for setting in list_settings("m", wish, rate)}
+        return {setting.mode for setting in list_settings(Subject(None, "m", (8, 8)), (8, 8), wish, rate)}
 
     assert modes(Wish(), 25.0) == {"every frame", "online", "offline"}
     assert modes(Wish(max_latency_ms=10), 25.0) == {"every frame", "online", "realtime"}

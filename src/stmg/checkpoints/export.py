@@ -181,7 +181,9 @@ def _refuse_run_settings(spec: ModelSpec) -> None:
 
 def _single_precision(network: AcceleratedNetwork, card: Card) -> TorchRuntime:
     """A network as its graphs have it."""
-    runtime = TorchRuntime(network, device="cpu", mean=card.mean, std=card.std)
+    runtime = TorchRuntime(
+        network, device="cpu", mean=card.mean, std=card.std, activation=card.activation, threshold=card.threshold
+    )
     runtime.network.float()
     return runtime
 

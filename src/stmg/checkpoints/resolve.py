@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from stmg.checkpoints.card import parse_card, read_card
+from stmg.checkpoints.correctors import has_corrector, load_corrector, read_corrector_card
 from stmg.checkpoints.locate import find_checkpoint
 from stmg.checkpoints.settings_file import SavedSettings, read_settings
 from stmg.checkpoints.user_code import call_user_function, is_user_function
-from stmg.errors import MissingPackageError, SettingsError
+from stmg.errors import MissingPackageError, ModelError, SettingsError
 from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.engines import ENGINES
 from stmg.runtimes.exported import ExportedRuntime
@@ -63,6 +64,8 @@ class ModelSpec:
     """(H, W) of the frames to work at; the model's own if None."""
     untrained: bool = False
     """Allow a network without weights: its labels mean nothing, its speed does."""
+    corrector: str | None = None
+    """A folder that `stmg adapt` wrote, or `none`; if None, the one beside the model, where there is one."""
     streaming: Mapping[str, object] = field(default_factory=dict)
     """Fields of `StreamSettings` that override the model's own."""
 
@@ -89,6 +92,7 @@ def load(
     activation: str | None = None,
     threshold: float | None = None,
     patterns: int | None = None,
+    corrector: str | Path | None = None,
     settings: str | Path | None = None,
     **streaming: object,
 ) -> VideoSegmenter:
@@ -105,6 +109,7 @@ def load(
     activation: logits or probability, for networks of one channel; a final sigmoid or the values tell if not given.
     threshold: the probability above which a pixel is foreground, for networks of one channel; 0.5 if not given.
     patterns: how many patterns of open blocks an exported network holds compiled; each takes memory.
+    corrector: a folder that `stmg adapt` wrote, or `none`; the one beside the model, where there is one, if not given.
     settings: a file of settings as `stmg tune` writes it; arguments given beside it come first.
     streaming: fields of `StreamSettings` that override the checkpoint's.
     """
@@ -125,6 +130,7 @@ def load(
         activation=activation,
         threshold=threshold,
         patterns=patterns,
+        corrector=None if corrector is None else str(corrector),
         streaming={**saved.streaming(), **streaming},
     )
     return resolve(spec, model)
@@ -132,6 +138,47 @@ def load(
 
 def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
     """The segmenter a spec describes; `model` is the network itself, where a checkpoint is of a user's own."""
+    folder = _corrector_folder(spec)
+    if folder is not None and folder == Path(spec.name):
+        spec = _adapted_graph(spec)
+    segmenter = _resolve_network(spec, model)
+    if folder is None:
+        return segmenter
+    engine = getattr(segmenter.runtime, "engine", None)
+    corrector = load_corrector(folder, engine, spec.device)
+    number = segmenter.runtime.num_classes
+    if number is not None and max(2, number) != corrector.num_classes:
+        raise ModelError(f"the corrector in {folder} is for {corrector.num_classes} classes; {spec.name} has {number}")
+    return segmenter.another(corrector=corrector)
+
+
+def _corrector_folder(spec: ModelSpec) -> Path | None:
+    if spec.corrector is not None:
+        return None if spec.corrector == "none" else Path(spec.corrector)
+    if is_graph_file(spec.name) or is_user_function(spec.name) or is_network(spec.name):
+        return None
+    folder = Path(spec.name)
+    if not folder.is_dir():
+        folder = find_checkpoint(spec.name)
+    return folder if has_corrector(folder) else None
+
+
+def _adapted_graph(spec: ModelSpec) -> ModelSpec:
+    """A folder that holds a graph file and its corrector, as that file opened as it was for the corrector."""
+    graph = read_corrector_card(Path(spec.name)).graph
+    if graph is None:
+        return spec
+    return replace(
+        spec,
+        name=str(Path(spec.name) / graph.file),
+        normalization=spec.normalization or Normalization(graph.mean, graph.std),
+        output=graph.output if spec.output is None else spec.output,
+        activation=spec.activation or graph.activation,
+        threshold=graph.threshold if spec.threshold is None else spec.threshold,
+    )
+
+
+def _resolve_network(spec: ModelSpec, model: object) -> VideoSegmenter:
     path = Path(spec.name)
     set_threads(spec.threads)
     if is_graph_file(spec.name):

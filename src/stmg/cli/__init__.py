@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg import __version__
-from stmg.cli import ablate, benchmark, data, demo, evaluate, export, inspect, report, segment, train, tune
+from stmg.cli import ablate, adapt, benchmark, data, demo, evaluate, export, inspect, report, segment, train, tune
 from stmg.cli.groups import expand_groups
 from stmg.cli.options import MEASURE, RUN, TRAIN
 from stmg.errors import StmgError
@@ -74,6 +74,14 @@ VERBS = {
             "stmg train recipes/small-streets.yaml",
             "stmg train recipes/lite0-camvid.yaml data.path=CAMVID batch=4",
             "stmg train my.yaml optimizer.learning_rate=0.01 --devices 2",
+        ),
+    ),
+    "adapt": Verb(
+        adapt.adapt,
+        TRAIN,
+        (
+            "stmg adapt lite0-camvid --on drive.mp4 --out out/lite0-adapted",
+            "stmg adapt unet.onnx --on videos --normalize none --out out/unet",
         ),
     ),
     "demo": Verb(demo.demo, RUN),

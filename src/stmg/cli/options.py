@@ -95,6 +95,14 @@ Threshold = Annotated[
         rich_help_panel=MODEL_PANEL,
     ),
 ]
+Corrector = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Corrector that stmg adapt trained, or none. Default: the one beside the model, where there is one.",
+        rich_help_panel=MODEL_PANEL,
+    ),
+]
 Compile = Annotated[
     bool,
     typer.Option(
@@ -192,6 +200,7 @@ class ModelOptions:
     output: Output = None
     activation: Activation = None
     threshold: Threshold = None
+    corrector: Corrector = None
     compile: Compile = False
 
 
@@ -243,6 +252,7 @@ def make_spec(
         output=options.output,
         activation=options.activation,
         threshold=options.threshold,
+        corrector=options.corrector,
         compile=options.compile,
         size=parse_size(size) or saved.size,
         streaming={**saved.streaming(), **{name: value for name, value in streaming.items() if value is not None}},

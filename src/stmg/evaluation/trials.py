@@ -31,8 +31,9 @@ from stmg.streaming.realtime import Realtime
 from stmg.streaming.schedulers import AlwaysKey, DriftBudget, Level
 from stmg.streaming.settings import StreamSettings
 from stmg.streaming.state import FrameResult
+from stmg.streaming.working_size import shrink
 from stmg.video.frames import Frame
-from stmg.video.labels import Labels
+from stmg.video.labels import Labels, resize_labels
 
 AROUND = 6  # frames of the base network before and after what is measured beside it
 
@@ -49,9 +50,11 @@ class Candidate:
     """A model that takes part, and its answer to every frame."""
 
     subject: Subject
+    frames: list[Frame]
+    """Of the clip, at the size it works at."""
     replay: Replay
     labels: list[Labels]
-    """Of every frame of the clip."""
+    """Of every frame of the clip, at the clip's size."""
     times: list[float]
     """Milliseconds of every frame."""
     argmax_ms: float
@@ -76,17 +79,19 @@ def compute_candidate(subject: Subject, clip: Clip, on_frame: Callable[[int], No
         check_classes(subject, count_classes(subject), clip.dataset)
     runtime = subject.segmenter.runtime
     replay, labels, times = Replay(runtime), [], []
-    runtime.full(runtime.prepare(clip.frames[0].image))  # the first run of a network is not like the others
-    for number, frame in enumerate(clip.frames):
+    size = clip.frames[0].size
+    frames = clip.frames if subject.size == size else [shrink(frame, subject.size) for frame in clip.frames]
+    runtime.full(runtime.prepare(frames[0].image))  # the first run of a network is not like the others
+    for number, frame in enumerate(frames):
         started = time.perf_counter()
         output = runtime.full(runtime.prepare(frame.image))
-        labels.append(runtime.labels(output.logits, frame.size))
+        labels.append(runtime.labels(output.logits, size))
         times.append(1000 * (time.perf_counter() - started))
         replay.remember(frame.image, output.logits)
         on_frame(number + 1)
-    frame = clip.frames[0]
+    frame = frames[0]
     argmax_ms = mean_ms(lambda: runtime.labels(replay.full(id(frame.image)).logits, frame.size), seconds=0.2)
-    return Candidate(subject, replay, labels, times, argmax_ms)
+    return Candidate(subject, frames, replay, labels, times, argmax_ms)
 
 
 def make_scheduler(setting: TuneSetting) -> DriftBudget | AlwaysKey:
@@ -126,7 +131,7 @@ class Trials:
         results: list[list[FrameResult]] = []
         runs, spent = 0, 0.0
         for part in parts:
-            frames = self.clip.frames[part.start : part.stop]
+            frames = candidate.frames[part.start : part.stop]
             if setting.mode == "realtime":
                 some, count = self._replay_realtime(candidate, settings, frames, base_ms)
             else:
@@ -159,9 +164,9 @@ class Trials:
         latencies: list[float] = []
         runs, spent, number = 0, 0.0, 0
         for part in parts:
-            frames = self.clip.frames[part.start : part.stop]
+            frames = candidate.frames[part.start : part.stop]
             segmenter = VideoSegmenter(candidate.subject.segmenter.runtime, settings=settings)
-            base += self.first.time_network(frames[:AROUND])
+            base += self.first.time_network(self.first.frames[part.start : part.stop][:AROUND])
             if setting.mode == "realtime":
                 assert self.rate is not None
                 shown: list[FrameResult] = []
@@ -176,7 +181,7 @@ class Trials:
                 spent += 1000 * (time.perf_counter() - started)
                 runs += sum(result.level is Level.KEY for result in some)
                 latencies += [result.latency_ms for result in some]
-            base += self.first.time_network(frames[-AROUND:])
+            base += self.first.time_network(self.first.frames[part.start : part.stop][-AROUND:])
             labels.append([result.labels for result in some])
             number += len(some)
         outcome = self._outcome(setting, parts, labels, runs / number, spent / number, _p95(latencies))
@@ -242,6 +247,7 @@ class Trials:
             counts = ConfusionMatrix(self.clip.dataset.num_classes)
         for part, some in zip(parts, labels, strict=True):
             for index, each in enumerate(some, part.start):
+                each = resize_labels(each, self.first.labels[index].shape)
                 changed.append(compare(each, self.first.labels[index], 0).changed)
                 truth = self.clip.truths[index]
                 if counts is not None and truth is not None:

@@ -13,14 +13,15 @@ from stmg.checkpoints.resolve import ModelSpec
 from stmg.checkpoints.settings_file import SavedSettings, scheduler_fields
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation.clip import Clip, read_clip
-from stmg.evaluation.inputs import as_spec, hide_credentials, open_model
+from stmg.evaluation.inputs import Subject, as_spec, hide_credentials, open_model
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.results import Size, TuneOutcome, TuneResult, TuneSetting, Wish
 from stmg.evaluation.trials import Segment, Trials, compute_candidate, make_scheduler, measure_flicker
 from stmg.streaming.motion import DIS_LEVELS
+from stmg.streaming.working_size import MULTIPLE
 
 ONLINE_BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8)
-OFFLINE_BUDGETS = ((0.3, 6), (0.6, 8), (0.6, 12), (1.0, 16), (1.5, 24))  # drift, longest
+OFFLINE_BUDGETS = ((0.3, 6), (0.6, 12), (1.0, 12), (1.5, 24))  # drift, longest
 DEFAULT_WISH = Wish(max_change=0.025)  # which cost 1 % of mIoU on CamVid
 WORTH_IT = 1.15  # the gain below which a smaller network is the better advice
 ENOUGH = 0.9  # of the best speed, at which the simpler of two ways is the better advice
@@ -61,6 +62,8 @@ def tune(
         raise SettingsError(f"max_loss needs labels, and {source} has none; give max_change instead")
     tried, checked = split_clip(clip)
     others = [open_model(_beside(spec, name, first.size)) for name in beside]
+    if first.segmenter.runtime.input_size is None:
+        others.append(first._replace(segmenter=first.segmenter.another(), size=make_smaller(first.size)))
     candidates = []
     for subject in (first, *others):
         what, total = f"{subject.name} on every frame", len(clip.frames)
@@ -69,7 +72,7 @@ def tune(
     trials = Trials(candidates[0], clip)
     outcomes: list[TuneOutcome] = []
     settings = [
-        (each, setting) for each in candidates for setting in list_settings(each.subject.name, wish, trials.rate)
+        (each, setting) for each in candidates for setting in list_settings(each.subject, first.size, wish, trials.rate)
     ]
     for number, (candidate, setting) in enumerate(settings):
         outcomes.append(trials.estimate(candidate, setting, tried))
@@ -77,7 +80,8 @@ def tune(
     best = choose(outcomes, wish)
     check = None
     if best is not None:
-        chosen = next(each for each in candidates if each.subject.name == best.setting.model)
+        size, model_name = best.setting.size or first.size, best.setting.model
+        chosen = next(each for each in candidates if (each.subject.name, each.subject.size) == (model_name, size))
         check = trials.measure(chosen, best.setting, checked)
     return TuneResult(
         machine=this_machine(),
@@ -111,20 +115,28 @@ def split_clip(clip: Clip) -> tuple[list[Segment], list[Segment]]:
     return tried, checked
 
 
-def list_settings(model: str, wish: Wish, rate: float | None) -> Iterator[TuneSetting]:
+def make_smaller(size: Size) -> Size:
+    """Three quarters of a size, in multiples of 8."""
+    height, width = (max(MULTIPLE, round(0.75 * side / MULTIPLE) * MULTIPLE) for side in size)
+    return height, width
+
+
+def list_settings(subject: Subject, own: Size, wish: Wish, rate: float | None) -> Iterator[TuneSetting]:
     """What is tried for a model: every frame first, then each mode at each level of motion.
 
-    Offline is left out where latency matters, and realtime where it does not, or where frames have no rate.
+    own: the size of the first model. Offline is left out where latency matters, and realtime where it does not, or
+    where frames have no rate.
     """
-    yield TuneSetting(model=model, mode="every frame")
+    setting = partial(TuneSetting, model=subject.name, size=None if subject.size == own else subject.size)
+    yield setting(mode="every frame")
     for motion in DIS_LEVELS:
         for budget in ONLINE_BUDGETS:
-            yield TuneSetting(model=model, mode="online", motion=motion, budget=budget, longest=30)
+            yield setting(mode="online", motion=motion, budget=budget, longest=30)
         if wish.max_latency_ms is None:
             for budget, longest in OFFLINE_BUDGETS:
-                yield TuneSetting(model=model, mode="offline", motion=motion, budget=budget, longest=longest)
+                yield setting(mode="offline", motion=motion, budget=budget, longest=longest)
         elif rate is not None:
-            yield TuneSetting(model=model, mode="realtime", motion=motion)
+            yield setting(mode="realtime", motion=motion)
 
 
 def choose(outcomes: Sequence[TuneOutcome], wish: Wish) -> TuneOutcome | None:
@@ -152,7 +164,8 @@ def describe(outcomes: Sequence[TuneOutcome], best: TuneOutcome | None, wish: Wi
         return f"The network alone is enough: {base.fps:.1f} FPS on every frame."
     for each in alone:
         if each is not base and (speed_only or each.fps >= ENOUGH * best.fps):
-            return f"{each.setting.model} alone is enough: {each.fps:.1f} FPS ({each.gain:.1f}x) on every frame."
+            name = each.setting.model + ("" if each.setting.size is None else f" at {_format_size(each.setting.size)}")
+            return f"{name} alone is enough: {each.fps:.1f} FPS ({each.gain:.1f}x) on every frame."
     if best.setting.mode == "every frame" or (best.gain < WORTH_IT and best.setting.mode != "realtime"):
         return (
             f"Use a smaller network, or a smaller frame: this video needs the network on almost every frame; {figures} "
@@ -181,7 +194,7 @@ def make_settings(result: TuneResult) -> SavedSettings | None:
         offline=scheduler if setting.mode == "offline" else None,
         motion=setting.motion,
         fusion=0.0 if setting.mode == "online" and result.best.miou is None else None,
-        size=result.size,
+        size=setting.size or result.size,
         notes=notes,
     )
 
@@ -194,6 +207,10 @@ def _beside(spec: ModelSpec, name: str | Path, size: Size) -> ModelSpec:
     return replace(
         spec, name=str(name), weights=None, normalization=None, runtime=None, compile=False, untrained=False, size=size
     )
+
+
+def _format_size(size: Size) -> str:
+    return f"{size[0]}x{size[1]}"
 
 
 def _notes(outcome: TuneOutcome) -> dict[str, object]:

@@ -8,7 +8,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.streaming.flow import Flow, Map, find_positions, is_outside, remap, warp
+from stmg.streaming.correction import Corrector, Evidence, correct_blended, correct_warped, make_evidence
+from stmg.streaming.flow import Flow, Map, find_positions, is_outside, remap, sample_maps, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation, threshold_probability, warp_segmentation
 from stmg.streaming.runtime import Runtime
 from stmg.video.frames import Frame, Image, resize_image
@@ -16,7 +17,6 @@ from stmg.video.labels import Labels
 
 OUTSIDE = 60  # the error of a pixel whose flow leaves the frame, in levels of 255
 TOLERANCE = 8.0  # levels of 255 by which the weight of a side falls to 1 / e
-_ROW = 256
 _MEAN = np.full((1, 3), 1 / 3, np.float32)  # of the color channels
 _WEIGHTS = np.exp(-np.arange(256, dtype=np.float32) / TOLERANCE) + 1e-6
 
@@ -33,6 +33,8 @@ class Anchor(NamedTuple):
     probability: Map | None = None
     """Of the foreground, (H, W), where the network has one channel; the labels are it, thresholded."""
     threshold: float = 0.5
+    evidence: Evidence | None = None
+    """What a corrector needs of it; None without one."""
 
     @property
     def shown(self) -> Segmentation:
@@ -49,13 +51,16 @@ class Side(NamedTuple):
     """Frames between them, 1 or more."""
 
 
-def compute_anchor(runtime: Runtime, frame: Frame) -> Anchor:
-    """The whole network on a frame."""
+def compute_anchor(runtime: Runtime, frame: Frame, corrector: Corrector | None = None) -> Anchor:
+    """The whole network on a frame, with what a corrector needs of it."""
     output = runtime.full(runtime.prepare(frame.image))
     shown = read_segmentation(runtime, output.logits, frame.size)
     logits = runtime.logits_array(output.logits) if shown.probability is None else None
     probabilities = None if logits is None else softmax(logits)
-    return Anchor(shown.labels, probabilities, shrink(frame.image), shown.probability, runtime.threshold)
+    evidence = None
+    if corrector is not None:
+        evidence = make_evidence(frame.image, shown, probabilities, corrector.num_classes)
+    return Anchor(shown.labels, probabilities, shrink(frame.image), shown.probability, runtime.threshold, evidence)
 
 
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -82,6 +87,30 @@ def carry(anchor: Anchor, flow: Flow | None) -> Labels:
 def carry_segmentation(anchor: Anchor, flow: Flow | None) -> Segmentation:
     """What an anchor shows, warped onto a frame."""
     return warp_segmentation(anchor.shown, flow, anchor.threshold)
+
+
+def carry_corrected(
+    corrector: Corrector | None, anchor: Anchor, flow: Flow | None, image: Image
+) -> tuple[Segmentation, Map | None]:
+    """What an anchor shows, warped onto a frame and corrected there; and the corrector's mask, if there is one."""
+    shown = carry_segmentation(anchor, flow)
+    if corrector is None or anchor.evidence is None:
+        return shown, None
+    return correct_warped(corrector, anchor.evidence, flow, image, shown, anchor.threshold)
+
+
+def blend_corrected(
+    corrector: Corrector | None, left: Side, right: Side, image: Image
+) -> tuple[Segmentation, Map | None]:
+    """What a frame between two anchors shows, corrected in one pass that sees both; and the mask, if there is one."""
+    small = shrink(image)
+    shown = blend_segmentation(left, right, small)
+    one, two = left.anchor.evidence, right.anchor.evidence
+    if corrector is None or one is None or two is None:
+        return shown, None
+    ours, theirs = (_WEIGHTS[match_error(side, small)] / side.distance for side in (left, right))
+    sides = (one, left.flow), (two, right.flow)
+    return correct_blended(corrector, sides, ours / (ours + theirs), image, shown, left.anchor.threshold)
 
 
 def blend_segmentation(left: Side, right: Side, small: Image) -> Segmentation:
@@ -141,7 +170,7 @@ def _choose(
         if side.anchor.probabilities is None:  # labels alone: those of the side that weighs more
             ours, theirs = (each.ravel().take(pixels) for each in labels)
             return np.where(weights[0] >= weights[1], ours, theirs)
-        sampled = _sample(side.anchor.probabilities, at.reshape(-1, 2).take(pixels, 0), labels[0].shape)
+        sampled = sample_maps(side.anchor.probabilities, at.reshape(-1, 2).take(pixels, 0), labels[0].shape)
         sampled *= weight[:, None]
         total = sampled if total is None else np.add(total, sampled, out=total)
     assert total is not None
@@ -157,15 +186,3 @@ def match_error(side: Side, small: Image) -> NDArray[np.uint8]:
     error: NDArray[np.uint8] = cv2.blur(cv2.transform(difference, _MEAN), (3, 3))
     error[is_outside(positions)] = OUTSIDE
     return error
-
-
-def _sample(maps: NDArray[np.float32], at: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
-    """Maps (h, w, C) of a frame of `size` at N positions (x, y) of its pixels, (N, C)."""
-    height, width, channels = maps.shape
-    number = len(at)
-    # OpenCV samples images, so the positions are laid out as one, of rows that are short enough for it.
-    positions = np.zeros((-(-number // _ROW) * _ROW, 2), np.float32)
-    scale = np.array((width / size[1], height / size[0]), np.float32)
-    np.subtract((at + np.float32(0.5)) * scale, np.float32(0.5), out=positions[:number])
-    sampled: NDArray[np.float32] = remap(maps, positions.reshape(-1, _ROW, 2)).reshape(-1, channels)
-    return sampled[:number]

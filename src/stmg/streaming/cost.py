@@ -18,6 +18,10 @@ class Cost(NamedTuple):
     params: int = 0
     """Parameters that were used."""
 
+    def plus(self, other: Cost) -> Cost:
+        """Both together."""
+        return Cost(self.macs + other.macs, self.head_macs + other.head_macs, self.params + other.params)
+
 
 class NetworkCost(NamedTuple):
     """Multiply-accumulates at one frame size, and parameters."""

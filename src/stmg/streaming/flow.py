@@ -18,6 +18,7 @@ Map = NDArray[np.float32]
 """(h, w), one value per cell."""
 Array = TypeVar("Array", NDArray[np.uint8], NDArray[np.float32])
 
+_ROW = 256  # positions that are sampled at once
 MAX_CHANNELS = 64  # that OpenCV warps at once; beyond its limit it drops channels without a word
 
 
@@ -87,6 +88,18 @@ def remap(values: Array, positions: Flow, *, nearest: bool = False) -> Array:
         return sample(values)
     starts = range(0, values.shape[2], MAX_CHANNELS)
     return np.dstack([sample(np.ascontiguousarray(values[:, :, at : at + MAX_CHANNELS])) for at in starts])
+
+
+def sample_maps(maps: NDArray[np.float32], at: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
+    """Maps (h, w, C) of a frame of `size` at N positions (x, y) of its pixels, (N, C)."""
+    height, width, channels = maps.shape
+    number = len(at)
+    # OpenCV samples images, so the positions are laid out as one, of rows that are short enough for it.
+    positions = np.zeros((-(-number // _ROW) * _ROW, 2), np.float32)
+    scale = np.array((width / size[1], height / size[0]), np.float32)
+    np.subtract((at + np.float32(0.5)) * scale, np.float32(0.5), out=positions[:number])
+    sampled: NDArray[np.float32] = remap(maps, positions.reshape(-1, _ROW, 2)).reshape(-1, channels)
+    return sampled[:number]
 
 
 @lru_cache(maxsize=4)

@@ -11,9 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from stmg.streaming.anchors import Anchor, Side, blend_segmentation, carry_segmentation, compute_anchor, shrink
+from stmg.streaming.anchors import Anchor, Side, blend_corrected, carry_segmentation, compute_anchor
 from stmg.streaming.audit import SELDOM, Audit, Steering, compare
 from stmg.streaming.continuity import Timing, add_change, find_break, find_step
+from stmg.streaming.correction import Corrector
 from stmg.streaming.flow import Flow, Map, compose, invert
 from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import Motion, View, make_view
@@ -37,6 +38,7 @@ class Offline:
     def __init__(self, runtime: Runtime, settings: StreamSettings, workers: int | None = None) -> None:
         self.runtime, self.settings = runtime.for_throughput(), settings
         self.scheduler, self.motion = settings.offline, settings.motion
+        self.corrector = settings.corrector
         self.both_ways = bool(getattr(self.motion, "both_ways", False))
         self.workers = workers or 1 + (os.cpu_count() or 1)
 
@@ -44,7 +46,7 @@ class Offline:
         """Results of all frames, in order."""
         with ThreadPoolExecutor(self.workers, thread_name_prefix="stmg-offline") as pool:
             waiting: deque[_Window] = deque()
-            audits = _Audits(self.settings.max_change)
+            audits = _Audits(self.settings.max_change, self.corrector)
             try:
                 # Windows are read and finished in turns: which audits a decision knows of is a matter of order alone.
                 for window in self._windows(frames, pool, audits):
@@ -96,7 +98,7 @@ class Offline:
             yield window.close(self._compute(window.looks[-1], "last frame", pool))
 
     def _compute(self, look: _Look, reason: str, pool: ThreadPoolExecutor) -> _Computing:
-        return _Computing(reason, pool.submit(compute_anchor, self.runtime, look.frame))
+        return _Computing(reason, pool.submit(compute_anchor, self.runtime, look.frame, self.corrector))
 
     def _finish(
         self, window: _Window, following: _Window | None, pool: ThreadPoolExecutor, audits: _Audits
@@ -109,20 +111,36 @@ class Offline:
             left, right = window.left.anchor.result(), window.right.anchor.result()
             to_left, to_right = window.flows()
             tasks = [
-                pool.submit(_blend, look, Side(left, to_left[at], at + 1), Side(right, to_right[at], len(between) - at))
+                pool.submit(
+                    blend_corrected,
+                    self.corrector,
+                    Side(left, to_left[at], at + 1),
+                    Side(right, to_right[at], len(between) - at),
+                    look.frame.image,
+                )
                 for at, look in enumerate(between)
             ]
             for at, (look, task) in enumerate(zip(between, tasks, strict=True)):
                 look = replace(look, distance=min(at + 1, len(between) - at))
-                yield self._result(look, task.result(), Level.CARRY, self.scheduler.name)
+                shown, mask = task.result()
+                yield self._result(look, shown, Level.CARRY, self.scheduler.name, mask=mask)
         shown, audit = window.right.anchor.result().shown.copy(), audits.audit(window, following)
         yield self._result(last, shown, Level.KEY, window.right.reason, audit)
 
     def _result(
-        self, look: _Look, shown: Segmentation, level: Level, reason: str, audit: Audit | None = None
+        self,
+        look: _Look,
+        shown: Segmentation,
+        level: Level,
+        reason: str,
+        audit: Audit | None = None,
+        mask: Map | None = None,
     ) -> FrameResult:
         blocks = (level is Level.KEY,) * self.runtime.num_blocks
         frame = look.frame
+        cost = self.runtime.cost(frame.size, level, blocks, 1.0, masked=False)
+        if mask is not None and cost is not None and self.corrector is not None:
+            cost = cost.plus(self.corrector.cost(frame.size))
         return FrameResult(
             labels=shown.labels,
             level=level,
@@ -132,11 +150,11 @@ class Offline:
             keep=blocks,
             latency_ms=1000 * (time.perf_counter() - look.arrived),
             motion=look.motion.source,
-            cost=self.runtime.cost(frame.size, level, blocks, 1.0, masked=False),
+            cost=cost,
             index=look.index,
             time=frame.time,
             image=frame.image,
-            changed=look.changed,
+            changed=look.changed if mask is None else mask,
             palette=self.settings.palette,
             anchor_distance=look.distance,
             probability=shown.probability,
@@ -203,8 +221,8 @@ class _Window:
 class _Audits:
     """What blending the anchors before and after an anchor would have shown there, and the budget steered by it."""
 
-    def __init__(self, max_change: float | None) -> None:
-        self.max_change = max_change
+    def __init__(self, max_change: float | None, corrector: Corrector | None) -> None:
+        self.max_change, self.corrector = max_change, corrector
         self.scene = 0
         self._steering = Steering(unaudited=SELDOM)
 
@@ -229,13 +247,13 @@ class _Audits:
         if self._steering.unaudited + 1 >= every:
             assert following.right is not None
             if following.right.anchor.exception() is None:  # else it is raised where its own window is finished
-                audit = _audit(window, following, self._steering.flicker)
+                audit = _audit(window, following, self._steering.flicker, self.corrector)
         if window.scene == self.scene:
             self._steering = self._steering.follow(audit, self.max_change)
         return audit
 
 
-def _audit(window: _Window, following: _Window, flicker: float | None) -> Audit:
+def _audit(window: _Window, following: _Window, flicker: float | None, corrector: Corrector | None) -> Audit:
     sides = (window.left, window.right, following.right)
     left, anchor, right = (side.anchor.result() for side in sides if side is not None)
     back: Flow | None = None
@@ -247,9 +265,6 @@ def _audit(window: _Window, following: _Window, flicker: float | None) -> Audit:
     before, after = len(window.looks), len(following.looks)
     if before == 1:  # two neighbors computed: what the network itself makes of a frame's difference
         flicker = compare(carry_segmentation(left, back).labels, anchor.labels, 1).changed
-    shown = blend_segmentation(Side(left, back, before), Side(right, ahead, after), anchor.small)
+    image = window.looks[-1].frame.image
+    shown, _ = blend_corrected(corrector, Side(left, back, before), Side(right, ahead, after), image)
     return compare(shown.labels, anchor.labels, (before + after + 1) // 2).halve()._replace(flicker=flicker)
-
-
-def _blend(look: _Look, left: Side, right: Side) -> Segmentation:
-    return blend_segmentation(left, right, shrink(look.frame.image))

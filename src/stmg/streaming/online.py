@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stmg.streaming.anchors import softmax
 from stmg.streaming.audit import SELDOM, Audit, Steering, compare
 from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step
+from stmg.streaming.correction import Evidence as CorrectorEvidence
+from stmg.streaming.correction import correct_warped, make_evidence
 from stmg.streaming.flow import Flow, Map, compose, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation, warp_segmentation
 from stmg.streaming.masks import Masks
@@ -31,6 +34,7 @@ class Online:
         self.runtime = runtime
         self.scheduler = settings.scheduler
         self.max_change = settings.max_change
+        self.corrector = settings.corrector
         self.motion, self.view_width = settings.motion, settings.motion.view_width
         self.palette = settings.palette
         self.partial_scale = settings.partial_scale
@@ -59,6 +63,9 @@ class Online:
         latency = 1000 * (time.perf_counter() - started)
         level, keep = decision.level, decision.keep
         shown = decision.shown.copy()  # the state keeps its own
+        cost = self.runtime.cost(frame.size, level, keep, self.partial_scale, self.uses_masks)
+        if decision.corrected and cost is not None and self.corrector is not None:
+            cost = cost.plus(self.corrector.cost(frame.size))
         result = FrameResult(
             labels=shown.labels,
             level=level,
@@ -68,7 +75,7 @@ class Online:
             keep=keep,
             latency_ms=latency,
             motion=decision.motion,
-            cost=self.runtime.cost(frame.size, level, keep, self.partial_scale, self.uses_masks),
+            cost=cost,
             index=index,
             time=frame.time,
             image=frame.image,
@@ -101,6 +108,7 @@ class Online:
             unrefreshed=None,
             memory=AFTER_FIRST_FRAME,
             probability=shown.probability,
+            evidence=self._evidence(frame, shown, output.logits),
             steering=Steering() if before is None else before.steering.restart(),
         )
 
@@ -113,7 +121,7 @@ class Online:
         if carried and state.steering.unaudited + 1 >= every:
             step = find_step(self.motion, state.view, view)
             if not step.is_cut:
-                audit = self._audit(decision.shown.labels, state, compose(state.flow, step.motion.flow))
+                audit = self._audit(frame, decision.shown.labels, state, compose(state.flow, step.motion.flow))
         steering = state.steering.follow(audit, self.max_change)
         after = replace(after, memory=memory, timing=state.timing.next(frame), steering=steering)
         return decision._replace(audit=audit), after
@@ -144,8 +152,9 @@ class Online:
             unrefreshed=unrefreshed,
             memory=scheduler.remember(level, evidence, state.memory),
         )
+        mask = None
         if level is Level.CARRY:
-            shown = self._carry(state, flow)
+            shown, mask = self._carry(frame, state, flow)
         else:
             if level is Level.KEY:
                 keep, unrefreshed = self._all_blocks, None
@@ -158,7 +167,7 @@ class Online:
                 logits, unrefreshed = output.logits, drift * (1 - used.changed)
             shown = read_segmentation(self.runtime, logits, frame.size)
             if level is Level.KEY and self.scheduler.reuses:
-                audit = self._audit(shown.labels, state, flow)
+                audit = self._audit(frame, shown.labels, state, flow)
                 after = replace(after, steering=state.steering.follow(audit, self.max_change))
             after = replace(
                 after,
@@ -170,8 +179,12 @@ class Online:
                 stale=None,
                 unrefreshed=unrefreshed,
                 probability=shown.probability,
+                evidence=self._evidence(frame, shown, logits),
             )
-        decision = _Decision(level, self.scheduler.name, evidence, keep, motion.source, masks.changed, shown, audit)
+        changed = masks.changed if mask is None else mask
+        decision = _Decision(
+            level, self.scheduler.name, evidence, keep, motion.source, changed, shown, audit, mask is not None
+        )
         return decision, after
 
     def _steered(self, state: FrameState) -> Scheduler:
@@ -181,12 +194,24 @@ class Online:
         assert isinstance(self.scheduler, DriftBudget)
         return self.scheduler.scale(state.steering.factor)
 
-    def _audit(self, labels: Labels, state: FrameState, flow: Flow | None) -> Audit:
+    def _audit(self, frame: Frame, labels: Labels, state: FrameState, flow: Flow | None) -> Audit:
         """What a key frame says, fused as it is shown, against the last labels warped onto it."""
-        return compare(self._carry(state, flow).labels, labels, state.memory.since_key + 1, state.steering.flicker)
+        carried = self._carry(frame, state, flow)[0].labels
+        return compare(carried, labels, state.memory.since_key + 1, state.steering.flicker)
 
-    def _carry(self, state: FrameState, flow: Flow | None) -> Segmentation:
-        return warp_segmentation(Segmentation(state.labels, state.probability), flow, self.runtime.threshold)
+    def _carry(self, frame: Frame, state: FrameState, flow: Flow | None) -> tuple[Segmentation, Map | None]:
+        """The last computed labels, warped and corrected; and the corrector's mask, if there is one."""
+        shown = warp_segmentation(Segmentation(state.labels, state.probability), flow, self.runtime.threshold)
+        if self.corrector is None or state.evidence is None:
+            return shown, None
+        return correct_warped(self.corrector, state.evidence, flow, frame.image, shown, self.runtime.threshold)
+
+    def _evidence(self, frame: Frame, shown: Segmentation, logits: Any) -> CorrectorEvidence | None:
+        if self.corrector is None:
+            return None
+        array = None if shown.probability is not None else self.runtime.logits_array(logits)
+        probabilities = None if array is None else softmax(array)
+        return make_evidence(frame.image, shown, probabilities, self.corrector.num_classes)
 
     def _masks(self, encoded: Any, state: FrameState, step: Step, flow: Flow | None) -> Masks:
         """What changed since the last computed frame, by the mask generator or by what motion leaves unexplained."""
@@ -221,6 +246,7 @@ class _Decision(NamedTuple):
     changed: Map | None
     shown: Segmentation
     audit: Audit | None = None
+    corrected: bool = False
 
 
 class _Lazy:

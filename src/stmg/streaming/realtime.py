@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from stmg.streaming.anchors import Anchor, carry_segmentation, compute_anchor
+from stmg.streaming.anchors import Anchor, carry_corrected, compute_anchor
 from stmg.streaming.audit import Audit, Steering, compare
 from stmg.streaming.continuity import Timing, find_break, find_step
 from stmg.streaming.flow import Flow, Map, compose, find_positions, is_outside
@@ -157,7 +157,7 @@ class Realtime:
         if self._running is not None or not self._is_worth(view):
             return False
         assert self._executor is not None
-        future = self._executor.submit(compute_anchor, self.runtime, frame)
+        future = self._executor.submit(compute_anchor, self.runtime, frame, self.settings.corrector)
         self._running = _Reference(future, view, self._scene)
         return True
 
@@ -181,7 +181,11 @@ class Realtime:
     ) -> FrameResult:
         assert self._shown is not None
         anchor, stale = self._shown.anchor.result(), self._shown.scene != self._scene
-        answer = _still(anchor.shown, frame.size) if stale else carry_segmentation(anchor, self._shown.flow)
+        corrector, mask = self.settings.corrector if self._shown.age else None, None
+        if stale:
+            answer = _still(anchor.shown, frame.size)
+        else:
+            answer, mask = carry_corrected(corrector, anchor, self._shown.flow, frame.image)
         if stale or self._shown.flow is None:
             answer = answer.copy()  # the caller may write on what it gets
         if started and self._running is not None and not stale:
@@ -189,6 +193,9 @@ class Realtime:
         level = Level.KEY if self._shown.age == 0 and not stale else Level.CARRY
         blocks = (level is Level.KEY,) * self.runtime.num_blocks
         spent = Level.KEY if started else Level.CARRY
+        cost = self.runtime.cost(frame.size, spent, (started,) * self.runtime.num_blocks, 1.0, masked=False)
+        if mask is not None and cost is not None and corrector is not None:
+            cost = cost.plus(corrector.cost(frame.size))
         return FrameResult(
             labels=answer.labels,
             level=level,
@@ -198,11 +205,11 @@ class Realtime:
             keep=blocks,
             latency_ms=1000 * (self._clock() - arrived),
             motion=motion.source,
-            cost=self.runtime.cost(frame.size, spent, (started,) * self.runtime.num_blocks, 1.0, masked=False),
+            cost=cost,
             index=self._number if frame.index is None else frame.index,
             time=frame.time,
             image=frame.image,
-            changed=residual,
+            changed=residual if mask is None else mask,
             palette=self.settings.palette,
             anchor_distance=self._shown.age,
             stale=stale,

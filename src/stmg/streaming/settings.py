@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
+from stmg.streaming.correction import Corrector
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import MOTION_ESTIMATORS, DisMotion, MotionEstimator, make_motion_estimator
 from stmg.streaming.schedulers import SCHEDULERS, DriftBudget, Scheduler, make_scheduler
@@ -44,6 +45,8 @@ class StreamSettings:
     max_change: float | None = None
     """The share of the pixels, 0 to 1, by which labels shown may differ from the network's. Audits steer the drift
     budget towards it, within a factor of 8; None: the budget stays."""
+    corrector: Corrector | None = None
+    """Mends carried frames where motion alone is wrong; what `stmg adapt` trains."""
     palette: NDArray[np.uint8] = field(default_factory=lambda: default_palette(MAX_CLASSES))
     """(C, 3) RGB colors of the classes."""
     class_names: tuple[str, ...] = ()

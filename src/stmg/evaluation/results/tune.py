@@ -34,12 +34,15 @@ class TuneSetting:
     """Of drift; None where there is none."""
     longest: int | None = None
     """Most frames from one computed frame to the next."""
+    size: Size | None = None
+    """(H, W) to work at, where that is smaller than the model's own."""
 
     def __str__(self) -> str:
+        size = "" if self.size is None else f", {self.size[0]}x{self.size[1]}"
         if self.mode == "every frame":
-            return self.mode
+            return f"{self.mode}{size}"
         budget = "" if self.budget is None else f" {self.budget:g}/{self.longest}"
-        return f"{self.mode}{budget}, {self.motion}"
+        return f"{self.mode}{budget}, {self.motion}{size}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,144 @@
+"""Correctors on disk: weights, the graph that runs without PyTorch, and what they are, beside their model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stmg.errors import MissingPackageError, ModelError, SettingsError, require
+from stmg.files import atomic_path, build_dataclass
+from stmg.runtimes.correctors import GraphCorrector
+from stmg.runtimes.engine import Engine
+from stmg.runtimes.normalization import Normalization
+from stmg.streaming.correction import Corrector
+from stmg.streaming.cost import Cost
+
+if TYPE_CHECKING:
+    from stmg.networks.corrector import Corrector as CorrectorNetwork
+
+CARD, WEIGHTS, GRAPH = "corrector.json", "corrector.safetensors", "corrector.onnx"
+FILES = (CARD, WEIGHTS, GRAPH)
+MAX_WIDTH = 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphModel:
+    """A graph file, and how it is opened."""
+
+    file: str
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    output: str | None = None
+    activation: str | None = None
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        inside = self.file == Path(self.file).name and self.file not in ("", ".", "..")
+        require(inside, "graph.file is the name of a file in the same folder", self.file)
+        Normalization(self.mean, self.std)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorrectorCard:
+    """What a corrector is."""
+
+    num_classes: int
+    width: int
+    size: tuple[int, int]
+    """(H, W) of the frames it was trained on, and that its graph takes."""
+    macs: int
+    params: int
+    motion: str
+    """The level of motion that it learned to mend."""
+    graph: GraphModel | None = None
+    """The model it is for, where that is a graph file in the same folder."""
+    notes: Mapping[str, object] = field(default_factory=dict)
+    """Model, data, command, time, figures."""
+
+    def __post_init__(self) -> None:
+        require(2 <= self.num_classes <= 256, "num_classes is from 2 to 256", self.num_classes)
+        require(2 <= self.width <= MAX_WIDTH, f"width is from 2 to {MAX_WIDTH}", self.width)
+        valid = len(self.size) == 2 and all(16 <= side <= 8192 for side in self.size)
+        require(valid, "size is a height and a width", self.size)
+
+
+def has_corrector(folder: str | Path) -> bool:
+    """Whether a folder holds one."""
+    return (Path(folder) / CARD).is_file()
+
+
+def read_corrector_card(folder: Path) -> CorrectorCard:
+    """The card of a folder's corrector."""
+    path = folder / CARD
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content, dict):
+            raise SettingsError(f"it holds a {type(content).__name__}")
+        return build_dataclass(CorrectorCard, content)
+    except FileNotFoundError:
+        raise ModelError(f"{folder} holds no corrector: it has no {CARD}") from None
+    except (OSError, ValueError, SettingsError) as error:
+        raise ModelError(f"{path} is damaged: {error}") from None
+
+
+def load_corrector(folder: str | Path, engine: Engine | None = None, device: str | None = None) -> Corrector:
+    """The corrector of a folder: its graph, run by an engine, or its weights, run by PyTorch."""
+    folder = Path(folder)
+    card = read_corrector_card(folder)
+    if engine is not None:
+        graph = folder / GRAPH
+        if not graph.is_file():
+            raise ModelError(f"{folder} has no {GRAPH}: adapt again where onnx is installed, or run it with PyTorch")
+        return GraphCorrector(graph, engine, card.num_classes, card.size, Cost(card.macs, 0, card.params))
+    try:
+        import torch
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+    except ModuleNotFoundError:
+        raise MissingPackageError(f'the corrector of {folder} needs PyTorch here: pip install "stmg[torch]"') from None
+    from stmg.networks.corrector import Corrector as CorrectorNetwork
+    from stmg.runtimes.torch import find_device
+    from stmg.runtimes.torch_corrector import TorchCorrector
+
+    module = CorrectorNetwork(card.num_classes, card.width)
+    try:
+        module.load_state_dict(load_file(folder / WEIGHTS))
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+    except RuntimeError:
+        raise ModelError(f"{folder / WEIGHTS} is of another corrector than {CARD} says") from None
+    if not all(bool(torch.isfinite(value).all()) for value in module.state_dict().values()):
+        raise ModelError(f"the weights in {folder / WEIGHTS} are not finite: adapt again")
+    return TorchCorrector(module, find_device(device))
+
+
+def save_corrector(module: CorrectorNetwork, card: CorrectorCard, folder: Path) -> None:
+    """Write a corrector; the graph where onnx is installed."""
+    from importlib.util import find_spec
+
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
+    with atomic_path(folder / CARD) as card_part, atomic_path(folder / WEIGHTS) as weights_part:
+        save_file(tensors, weights_part)
+        card_part.write_text(json.dumps(asdict(card), indent=2) + "\n", encoding="utf-8")
+    if find_spec("onnx") and find_spec("onnxscript"):
+        _write_graph(module, card, folder / GRAPH)
+
+
+def _write_graph(module: CorrectorNetwork, card: CorrectorCard, path: Path) -> None:
+    import torch
+
+    from stmg.checkpoints.graphs import write_graph
+    from stmg.networks.corrector import GRID, VIEW
+    from stmg.runtimes.correctors import INPUTS, OUTPUTS
+
+    height, width = card.size
+    # The exporter takes one tensor given twice for one input.
+    pictures = [torch.zeros(1, height // VIEW, width // VIEW, 3, dtype=torch.uint8) for _ in range(2)]
+    warped = torch.zeros(1, card.num_classes, height // GRID, width // GRID)
+    write_graph(module.cpu().eval(), dict(zip(INPUTS, (*pictures, warped), strict=True)), OUTPUTS, path, opset=18)

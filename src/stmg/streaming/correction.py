@@ -1,0 +1,119 @@
+"""Correction: carried labels mended by a small network where motion alone is wrong."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.streaming.cost import Cost
+from stmg.streaming.flow import Flow, Map, find_positions, remap, sample_maps, warp
+from stmg.streaming.foreground import Segmentation, threshold_probability
+from stmg.video.frames import Image, resize_image
+
+GRID, VIEW = 8, 2  # pixels of the frame per cell of the logits, and per pixel of what the corrector sees
+LEAST = 0.1  # of the mask, below which labels stay as they were warped: those are sharper
+_SURE = 1e-4  # the least probability, so that its logarithm is finite
+
+
+class Corrector(Protocol):
+    """A network that mends what was warped; see `stmg.networks.corrector`."""
+
+    @property
+    def num_classes(self) -> int:
+        """Of its logits, at least 2: one channel counts as background and foreground."""
+
+    def correct(self, image: Image, before: Image, logits: NDArray[np.float32]) -> tuple[NDArray[np.float32], Map]:
+        """Logits (h, w, C) and mask (h, w) of a frame, from it and an earlier one warped onto it, both at half size,
+        and the earlier one's logits, warped too."""
+
+    def cost(self, size: tuple[int, int]) -> Cost:
+        """What one frame of that size (H, W) takes."""
+
+
+class Evidence(NamedTuple):
+    """What a corrector needs of a computed frame."""
+
+    image: Image
+    """At half size."""
+    logits: NDArray[np.float32]
+    """(h, w, C), at an eighth."""
+
+
+def make_evidence(
+    image: Image, shown: Segmentation, probabilities: NDArray[np.float32] | None, classes: int
+) -> Evidence:
+    """Of a frame that was computed; where the network gives labels alone, those are taken as certain.
+
+    probabilities: of the classes at the network's own resolution, (h, w, C).
+    """
+    size = max(1, image.shape[0] // GRID), max(1, image.shape[1] // GRID)
+    if shown.probability is not None:
+        cells = cv2.resize(shown.probability, size[::-1], interpolation=cv2.INTER_AREA)
+        probabilities = np.stack((1 - cells, cells), axis=2)
+    elif probabilities is None:
+        ids = cv2.resize(shown.labels, size[::-1], interpolation=cv2.INTER_NEAREST)
+        probabilities = np.eye(classes, dtype=np.float32)[np.minimum(ids, classes - 1)]
+    elif probabilities.shape[:2] != size:
+        probabilities = _resample(probabilities, size)
+    return Evidence(shrink_view(image), np.log(np.maximum(probabilities, _SURE)))
+
+
+def _resample(maps: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:
+    scale = np.array((maps.shape[1] / size[1], maps.shape[0] / size[0]), np.float32)
+    half = np.float32(0.5)
+    return remap(maps, (find_positions(None, size) + half) * scale - half)
+
+
+def shrink_view(image: Image) -> Image:
+    """What a corrector sees of a frame: its half."""
+    return resize_image(image, (max(1, image.shape[0] // VIEW), max(1, image.shape[1] // VIEW)))
+
+
+def correct_warped(
+    corrector: Corrector, evidence: Evidence, flow: Flow | None, image: Image, shown: Segmentation, threshold: float
+) -> tuple[Segmentation, Map]:
+    """What a frame shows that was warped along `flow` from one computed frame, corrected; and the mask."""
+    before, logits = warp(evidence.image, flow), warp(evidence.logits, flow)
+    return _apply(*corrector.correct(shrink_view(image), before, logits), shown, threshold)
+
+
+def correct_blended(
+    corrector: Corrector,
+    sides: tuple[tuple[Evidence, Flow | None], tuple[Evidence, Flow | None]],
+    share: Map,
+    image: Image,
+    shown: Segmentation,
+    threshold: float,
+) -> tuple[Segmentation, Map]:
+    """What a frame shows that was blended from two computed frames, corrected in one pass that sees both.
+
+    share: of the first of them, in [0, 1], (h, w) at any size.
+    """
+    (one, first), (two, second) = sides
+    height, width = image.shape[0] // VIEW, image.shape[1] // VIEW
+    wide = cv2.resize(share, (width, height), interpolation=cv2.INTER_LINEAR)[:, :, None]
+    ours, theirs = warp(one.image, first), warp(two.image, second)
+    before = (theirs + wide * (ours.astype(np.float32) - theirs)).astype(np.uint8)
+    cells = cv2.resize(share, one.logits.shape[1::-1], interpolation=cv2.INTER_AREA)[:, :, None]
+    mixed = cells * np.exp(warp(one.logits, first)) + (1 - cells) * np.exp(warp(two.logits, second))
+    return _apply(*corrector.correct(shrink_view(image), before, np.log(np.maximum(mixed, _SURE))), shown, threshold)
+
+
+def _apply(logits: NDArray[np.float32], mask: Map, shown: Segmentation, threshold: float) -> tuple[Segmentation, Map]:
+    height, width = shown.labels.shape
+    full = cv2.resize(mask, (width, height), interpolation=cv2.INTER_LINEAR)
+    if shown.probability is not None:
+        certain = 1 / (1 + np.exp(logits[:, :, 0] - logits[:, :, 1]))
+        new = cv2.resize(certain, (width, height), interpolation=cv2.INTER_LINEAR)
+        return threshold_probability(shown.probability + full * (new - shown.probability), threshold), mask
+    pixels = np.flatnonzero(full > LEAST)
+    if len(pixels):
+        rows, columns = np.divmod(pixels, width)
+        at = np.stack((columns, rows), axis=1).astype(np.float32)
+        labels = shown.labels.copy()
+        labels.ravel()[pixels] = sample_maps(logits, at, (height, width)).argmax(1).astype(np.uint8)
+        shown = Segmentation(labels)
+    return shown, mask

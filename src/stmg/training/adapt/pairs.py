@@ -1,0 +1,131 @@
+"""Pairs to learn from: a frame, an earlier or later one warped onto it, and what the network says of the frame."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from stmg.streaming.anchors import Anchor, compute_anchor
+from stmg.streaming.correction import Corrector, Evidence, shrink_view
+from stmg.streaming.cost import Cost
+from stmg.streaming.flow import Flow, Map, compose, invert, warp
+from stmg.streaming.runtime import Runtime
+from stmg.training.adapt.clips import Clip
+from stmg.video.frames import Frame, Image
+
+COMPUTED = 3  # frames of a clip that the network computes: as many pairs come of it
+
+
+class Pair(NamedTuple):
+    """What a corrector is given, and what it should say."""
+
+    image: Image
+    before: Image
+    warped: NDArray[np.float32]
+    teacher: NDArray[np.float32]
+
+
+class Watching:
+    """Stands for a corrector that is not there yet: anchors then keep what it will need."""
+
+    def __init__(self, num_classes: int) -> None:
+        self.num_classes = num_classes
+
+    def correct(self, image: Image, before: Image, logits: NDArray[np.float32]) -> tuple[NDArray[np.float32], Map]:
+        return logits, np.zeros(logits.shape[:2], np.float32)
+
+    def cost(self, size: tuple[int, int]) -> Cost:
+        return Cost()
+
+
+class Case(NamedTuple):
+    """A frame of a clip and a computed one that it may take its labels from."""
+
+    image: Image
+    truth: Anchor
+    """What the network says of the frame."""
+    source: Anchor
+    flow: Flow | None
+    """From the frame to the source."""
+
+
+def find_cases(clip: Clip, runtime: Runtime, watching: Corrector, rng: np.random.Generator) -> Iterator[Case]:
+    """Cases of a clip: the first frame carried to two later ones, and the last of those back to the other."""
+    others = rng.choice(np.arange(1, len(clip.images)), min(COMPUTED - 1, len(clip.images) - 1), replace=False)
+    at = [0, *sorted(int(index) for index in others)]
+    anchors = {index: compute_anchor(runtime, Frame(clip.images[index]), watching) for index in at}
+    for index in at[1:]:
+        yield Case(clip.images[index], anchors[index], anchors[0], find_flow(clip, index, 0))
+    if len(at) > 2:
+        middle, last = at[1:]
+        yield Case(clip.images[middle], anchors[middle], anchors[last], find_flow(clip, middle, last))
+
+
+def find_flow(clip: Clip, start: int, end: int) -> Flow | None:
+    """From one frame of a clip to another, composed as a stream does it."""
+    total: Flow | None = None
+    if end < start:
+        for index in range(end, start):
+            total = compose(total, clip.flows[index])
+    else:
+        for index in range(end - 1, start - 1, -1):
+            total = compose(total, invert(clip.flows[index]))
+    return total
+
+
+def make_pair(case: Case) -> Pair:
+    """A case as a corrector sees it."""
+    source, truth = case.source.evidence, case.truth.evidence
+    assert isinstance(source, Evidence)
+    assert isinstance(truth, Evidence)
+    before, warped = warp(source.image, case.flow), warp(source.logits, case.flow)
+    return Pair(shrink_view(case.image), before, warped, truth.logits)
+
+
+class PairStore:
+    """Pairs in files of a folder, so that memory stays free and an interrupted run goes on; the oldest make room."""
+
+    def __init__(self, folder: Path, capacity: int, example: Pair) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.capacity = capacity
+        self._arrays = [
+            _open_array(folder / f"{name}.npy", (capacity, *value.shape), _stored_type(value))
+            for name, value in example._asdict().items()
+        ]
+
+    def put(self, number: int, pair: Pair) -> None:
+        for array, value in zip(self._arrays, pair, strict=True):
+            array[number % self.capacity] = value
+
+    def draw(self, number: int, batch: int, rng: np.random.Generator) -> list[Tensor]:
+        """Some of the `number` pairs that were put, half of the times mirrored."""
+        chosen = rng.choice(min(number, self.capacity), batch, replace=number < batch)
+        flipped = rng.random() < 0.5
+        tensors = []
+        for array in self._arrays:
+            values = array[np.sort(chosen)]
+            values = values[:, :, ::-1] if flipped else values
+            tensor = torch.from_numpy(np.ascontiguousarray(values))
+            tensors.append(tensor if values.dtype == np.uint8 else tensor.float().permute(0, 3, 1, 2))
+        return tensors
+
+
+def _stored_type(value: NDArray[Any]) -> type[np.generic]:
+    return np.uint8 if value.dtype == np.uint8 else np.float16
+
+
+def _open_array(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> NDArray[Any]:
+    if path.is_file():
+        try:
+            array = np.lib.format.open_memmap(path, mode="r+")
+            if array.shape == shape and array.dtype == dtype:
+                return array
+        except ValueError:
+            pass
+    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)

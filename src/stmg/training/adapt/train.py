@@ -1,0 +1,313 @@
+"""Train a corrector: the whole network is the teacher, and where warping went wrong counts most."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from stmg.data.dataset import Video
+from stmg.errors import SettingsError, require
+from stmg.files import atomic_path
+from stmg.networks.corrector import Corrector, count_macs, fit_width
+from stmg.runtimes.torch_corrector import TorchCorrector
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.anchors import carry_corrected
+from stmg.streaming.audit import compare
+from stmg.streaming.runtime import Runtime
+from stmg.streaming.schedulers import Level
+from stmg.training.adapt.clips import ClipSource
+from stmg.training.adapt.pairs import Pair, PairStore, Watching, find_cases, make_pair
+from stmg.training.log import Log
+from stmg.training.resume import STATE
+
+WATCHING = 0.45  # of the time: the rest is for training
+STORE_BYTES = 1.5e9
+WRONG_WEIGHT = 3.0  # how much more a cell counts where the warped labels are wrong, or next to it
+SAVE_EVERY, REPORT_EVERY = 100, 10
+HELP = 0.98  # of the change that is left, above which a corrector is no help
+UNCOUNTED_WIDTH = 32  # of the corrector of a network whose cost is not known
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptSettings:
+    """How a corrector is trained."""
+
+    cost: float = 0.05
+    """Most multiply-accumulates of the corrector, relative to the network's."""
+    minutes: float = 15.0
+    """How long it may take, about; steps and pairs follow, where they are not given."""
+    longest: int = 8
+    """Frames between which pairs are taken."""
+    still_share: float = 0.5
+    """Of the clips that are stills set in motion."""
+    steps: int | None = None
+    pairs: int | None = None
+    batch: int = 16
+    learning_rate: float = 2e-3
+    seed: int = 0
+    checks: int = 40
+    """Clips, held out, on which it is compared with motion alone."""
+
+    def __post_init__(self) -> None:
+        require(0 < self.cost <= 1, "cost is above 0 and at most 1", self.cost)
+        require(self.minutes > 0, "minutes is above 0", self.minutes)
+        require(self.longest >= 2, "longest is at least 2", self.longest)
+        require(0 <= self.still_share <= 1, "still_share is from 0 to 1", self.still_share)
+
+
+class Progress(NamedTuple):
+    """How far it is."""
+
+    what: str
+    done: int
+    total: int
+    status: str = ""
+
+
+class Check(NamedTuple):
+    """How far labels differ from the network's on what is held out, as shares of the pixels."""
+
+    warped: float
+    corrected: float
+    clips: int
+
+    @property
+    def helps(self) -> bool:
+        return self.clips > 0 and self.corrected < HELP * self.warped
+
+
+class Adapted(NamedTuple):
+    """A trained corrector."""
+
+    module: Corrector
+    size: tuple[int, int]
+    macs: int
+    check: Check
+    seconds: float
+    steps: int
+    pairs: int
+
+
+def adapt(
+    segmenter: VideoSegmenter,
+    videos: Sequence[Video],
+    folder: Path,
+    size: tuple[int, int],
+    settings: AdaptSettings,
+    device: torch.device,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Adapted:
+    """Train a corrector for a segmenter's network at its level of motion.
+
+    folder: keeps what a later call goes on from.
+    videos: the user's own; their labels, if there are any, are not looked at.
+    """
+    started = time.perf_counter()
+    runtime = segmenter.runtime
+    source = ClipSource(
+        videos, runtime, segmenter.settings.motion, size, settings.longest, settings.still_share, settings.seed
+    )
+    classes = _count_classes(runtime, source)
+    run = _Run(runtime, source, settings, classes, size, folder, device)
+    try:
+        run.watch(on_progress)
+        run.train(on_progress)
+        check = run.check(on_progress)
+    finally:
+        run.close()
+    seconds = run.spent + time.perf_counter() - started
+    return Adapted(run.module.eval(), size, run.macs, check, seconds, run.steps, run.num_pairs)
+
+
+class _Run:
+    """A corrector on its way."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        source: ClipSource,
+        settings: AdaptSettings,
+        classes: int,
+        size: tuple[int, int],
+        folder: Path,
+        device: torch.device,
+    ) -> None:
+        self.runtime, self.source, self.settings, self.device = runtime, source, settings, device
+        self.folder, self.size = folder, size
+        self.watching = Watching(classes)
+        cost = runtime.cost(size, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)
+        width = UNCOUNTED_WIDTH if cost is None else fit_width(settings.cost * cost.macs, classes, size)
+        self.macs = count_macs(width, classes, size)
+        torch.manual_seed(settings.seed)
+        self.module = Corrector(classes, width).to(device)
+        self.optimizer = torch.optim.AdamW(self.module.parameters(), lr=settings.learning_rate, weight_decay=1e-2)
+        self.num_pairs = self.num_clips = self.step = 0
+        self.steps = settings.steps or 0
+        self.pairs = settings.pairs or 0
+        self.spent = 0.0
+        self._begun = time.perf_counter()
+        self._store: PairStore | None = None
+        self._resume()
+        self.log = Log(folder, self.step)
+
+    def watch(self, on_progress: Callable[[Progress], None]) -> None:
+        """Collect pairs: as many as the time allows."""
+        while not self.pairs or self.num_pairs < self.pairs:
+            started = time.perf_counter()
+            rng = np.random.default_rng((self.settings.seed, self.num_clips, 2))
+            cases = find_cases(self.source.get(self.num_clips), self.runtime, self.watching, rng)
+            found = [make_pair(case) for case in cases]
+            for pair in found:
+                self._open_store(pair).put(self.num_pairs, pair)
+                self.num_pairs += 1
+            self.num_clips += 1
+            if not self.pairs and self.num_clips >= 4:
+                self._plan((time.perf_counter() - started) / max(1, len(found)))
+            on_progress(Progress("watching", self.num_pairs, self.pairs or 1))
+            if self.num_clips % SAVE_EVERY == 0:
+                self.save()
+
+    def train(self, on_progress: Callable[[Progress], None]) -> None:
+        """Learn from the pairs, at a rate that rises and falls once."""
+        store = self._store
+        assert store is not None
+        self.module.train()
+        for step in range(self.step, self.steps):
+            rng = np.random.default_rng((self.settings.seed, step, 3))
+            tensors = [tensor.to(self.device) for tensor in store.draw(self.num_pairs, self.settings.batch, rng)]
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.settings.learning_rate * one_cycle(step / self.steps)
+            loss, left = correction_loss(self.module, *tensors)
+            self.optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(self.module.parameters(), 5.0)
+            self.optimizer.step()
+            self.step = step + 1
+            if self.step % REPORT_EVERY == 0 or self.step == self.steps:
+                self.log.add_values("adapt", {"loss": float(loss), "wrong": float(left)}, self.step)
+                on_progress(Progress("training", self.step, self.steps, f"loss {float(loss):.3f}"))
+            if self.step % SAVE_EVERY == 0:
+                self.save()
+
+    @torch.inference_mode()
+    def check(self, on_progress: Callable[[Progress], None]) -> Check:
+        """Compare with motion alone on what was held out."""
+        corrector = TorchCorrector(self.module, self.device)
+        warped: list[float] = []
+        corrected: list[float] = []
+        clips = 0
+        for number in range(self.settings.checks):
+            clip = self.source.get_held_out(number)
+            if clip is None:
+                continue
+            clips += 1
+            rng = np.random.default_rng((self.settings.seed, number, 4))
+            for case in find_cases(clip, self.runtime, self.watching, rng):
+                for which, result in ((None, warped), (corrector, corrected)):
+                    shown, _ = carry_corrected(which, case.source, case.flow, case.image)
+                    result.append(compare(shown.labels, case.truth.labels, 1).changed)
+            on_progress(Progress("checking", number + 1, self.settings.checks))
+        if not clips:
+            return Check(0.0, 0.0, 0)
+        return Check(float(np.mean(warped)), float(np.mean(corrected)), clips)
+
+    def save(self) -> None:
+        """What a later run goes on from."""
+        state = {
+            "settings": asdict(self.settings),
+            "module": self.module.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "counts": [self.num_pairs, self.num_clips, self.step, self.steps, self.pairs],
+            "spent": self.spent + time.perf_counter() - self._begun,
+        }
+        with atomic_path(self.folder / STATE) as part:
+            torch.save(state, part)
+
+    def close(self) -> None:
+        self.log.close()
+
+    def _resume(self) -> None:
+        path = self.folder / STATE
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if not path.is_file():
+            return
+        try:
+            state = torch.load(path, map_location=self.device, weights_only=True)
+            same = state["settings"] == asdict(self.settings)
+        except (KeyError, RuntimeError, pickle.UnpicklingError, EOFError, TypeError):
+            raise SettingsError(f"{path} is damaged; remove it to begin anew") from None
+        if not same:
+            raise SettingsError(f"{self.folder} is of other settings; give the same, or another folder")
+        try:
+            self.module.load_state_dict(state["module"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.num_pairs, self.num_clips, self.step, self.steps, self.pairs = state["counts"]
+            self.spent = float(state["spent"])
+        except (KeyError, RuntimeError, ValueError):
+            raise SettingsError(f"{path} is of another model; remove it to begin anew") from None
+        if self.num_pairs:
+            rng = np.random.default_rng((self.settings.seed, 0, 2))
+            case = next(iter(find_cases(self.source.get(0), self.runtime, self.watching, rng)))
+            self._open_store(make_pair(case))
+
+    def _open_store(self, example: Pair) -> PairStore:
+        if self._store is None:
+            taken = sum(value.size * (1 if value.dtype == np.uint8 else 2) for value in example)
+            capacity = max(self.settings.batch, int(STORE_BYTES / taken))
+            self._store = PairStore(self.folder / "pairs", min(capacity, self.pairs or capacity, 4000), example)
+        return self._store
+
+    def _plan(self, seconds_per_pair: float) -> None:
+        """How many pairs and steps the time allows, from how long one of each takes here."""
+        store = self._store
+        assert store is not None
+        module = Corrector(self.watching.num_classes, self.module.width).to(self.device).train()
+        rng, times = np.random.default_rng(0), []
+        for _ in range(3):
+            started = time.perf_counter()
+            tensors = [tensor.to(self.device) for tensor in store.draw(self.num_pairs, self.settings.batch, rng)]
+            correction_loss(module, *tensors)[0].backward()  # type: ignore[no-untyped-call]
+            times.append(time.perf_counter() - started)
+        seconds = 60 * self.settings.minutes
+        self.pairs = max(self.num_pairs, min(store.capacity, math.ceil(WATCHING * seconds / seconds_per_pair)))
+        left = seconds - self.pairs * seconds_per_pair
+        self.steps = self.steps or max(50, math.ceil(0.9 * left / min(times)))
+
+
+def correction_loss(
+    module: Corrector, image: Tensor, before: Tensor, warped: Tensor, teacher: Tensor
+) -> tuple[Tensor, Tensor]:
+    """How far corrected logits are from the teacher's, and the share of cells whose best class is still another."""
+    wrong = (warped.argmax(1) != teacher.argmax(1)).float()
+    weight = 1 + WRONG_WEIGHT * F.max_pool2d(wrong[:, None], 3, 1, 1)[:, 0]
+    logits, _ = module(image, before, warped)
+    divergence = F.kl_div(logits.log_softmax(1), teacher.softmax(1), reduction="none").sum(1)
+    left = (logits.argmax(1) != teacher.argmax(1)).float().mean()
+    return (weight * divergence).mean(), left
+
+
+def one_cycle(part: float, warm_up: float = 0.1) -> float:
+    """Share of the learning rate after a part of the steps: a rise, then half a cosine."""
+    if part < warm_up:
+        return 0.04 + 0.96 * part / warm_up
+    return max(1e-3, 0.5 + 0.5 * math.cos(math.pi * (part - warm_up) / (1 - warm_up)))
+
+
+def _count_classes(runtime: Runtime, source: ClipSource) -> int:
+    if runtime.num_classes is not None:
+        return max(2, runtime.num_classes)
+    image = source.videos[0].image(0, source.size)
+    array = runtime.logits_array(runtime.full(runtime.prepare(image)).logits)
+    if array is None:
+        raise SettingsError("the network gives labels alone and does not say how many classes: it cannot be adapted")
+    return max(2, int(array.shape[2]))

@@ -1,0 +1,65 @@
+"""What `adapt` leaves: the model with its corrector beside it, in one folder that loads as any other model."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from stmg.checkpoints.card import CARD
+from stmg.checkpoints.correctors import CorrectorCard, GraphModel, save_corrector
+from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
+from stmg.checkpoints.resolve import ModelSpec, is_export, is_graph_file, is_network
+from stmg.checkpoints.user_code import is_user_function
+from stmg.gating.counting import count_parameters
+from stmg.runtimes.normalization import Normalization
+from stmg.training.adapt.train import Adapted
+
+
+def write_adapted(spec: ModelSpec, adapted: Adapted, motion: str, notes: dict[str, object], folder: Path) -> bool:
+    """Write the corrector, and a copy of its model where that is a file or a folder; whether there is a copy."""
+    folder.mkdir(parents=True, exist_ok=True)
+    graph = _copy_model(spec, folder)
+    card = CorrectorCard(
+        num_classes=adapted.module.num_classes,
+        width=adapted.module.width,
+        size=adapted.size,
+        macs=adapted.macs,
+        params=count_parameters(adapted.module),
+        motion=motion,
+        graph=graph,
+        notes=notes,
+    )
+    save_corrector(adapted.module, card, folder)
+    return not (is_user_function(spec.name) or is_network(spec.name))
+
+
+def _copy_model(spec: ModelSpec, folder: Path) -> GraphModel | None:
+    path = Path(spec.name)
+    if is_user_function(spec.name) or is_network(spec.name):
+        return None
+    if is_graph_file(spec.name):
+        for part in (path, path.with_suffix(".bin")):
+            if part.is_file():
+                _copy(part, folder / part.name)
+        normalization = spec.normalization or Normalization()
+        return GraphModel(
+            file=path.name,
+            mean=tuple(normalization.mean),
+            std=tuple(normalization.std),
+            output=None if spec.output is None else str(spec.output),
+            activation=spec.activation,
+            threshold=spec.threshold,
+        )
+    if is_export(spec.name):
+        parts = [part for part in path.iterdir() if part.is_file()]
+    else:
+        source = find_checkpoint(spec.name)
+        parts = [source / CARD, source / WEIGHTS]
+    for part in parts:
+        _copy(part, folder / part.name)
+    return None
+
+
+def _copy(source: Path, target: Path) -> None:
+    if not (target.exists() and target.samefile(source)):
+        shutil.copyfile(source, target)

@@ -1,0 +1,175 @@
+"""adapt: a corrector from videos without labels, for any network."""
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+import stmg
+from clips import clip
+from commands import is_one_line, run_stmg
+from graphs import save_one_channel
+from stmg.checkpoints.correctors import has_corrector, load_corrector, read_corrector_card
+from stmg.errors import ModelError, SettingsError
+from stmg.runtimes.callable import CallableRuntime
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.motion import DisMotion
+from stmg.training.adapt.clips import ClipSource
+from stmg.training.adapt.pairs import find_flow
+from stmg.training.adapt.train import AdaptSettings, adapt
+from zoo import colors, panning, streets
+
+SIZE = (96, 128)
+CPU = torch.device("cpu")
+FEW = AdaptSettings(steps=6, pairs=16, batch=4, checks=2, longest=4)
+
+
+def videos():
+    return streets(20, SIZE).videos("val")[:1]
+
+
+def by_darkness(image):
+    """Two classes, by the brightness of a cell."""
+    small = cv2.resize(image, (SIZE[1] // 8, SIZE[0] // 8), interpolation=cv2.INTER_AREA).mean(2) / 20 - 6
+    return np.stack([small, -small]).astype(np.float32)
+
+
+def segmenter():
+    return VideoSegmenter(by_darkness, motion="dis")
+
+
+def run(folder, settings=FEW, on_progress=lambda progress: None):
+    return adapt(segmenter(), videos(), folder, SIZE, settings, CPU, on_progress)
+
+
+def weights(adapted):
+    return torch.cat([value.flatten().float() for value in adapted.module.state_dict().values()])
+
+
+def test_the_same_seed_gives_the_same_corrector(tmp_path):
+    one, two = (run(tmp_path / name) for name in ("one", "two"))
+    assert torch.equal(weights(one), weights(two))
+    assert one.steps == 6
+    assert one.check.clips == 2
+
+
+def test_an_interrupted_run_goes_on_and_ends_alike(tmp_path, monkeypatch):
+    monkeypatch.setattr("stmg.training.adapt.train.SAVE_EVERY", 2)
+    whole = run(tmp_path / "whole")
+
+    def interrupt(progress):
+        if progress.what == "training":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("stmg.training.adapt.train.REPORT_EVERY", 4)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "part", on_progress=interrupt)
+    assert torch.equal(weights(run(tmp_path / "part")), weights(whole))
+
+
+def test_a_folder_of_other_settings_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("stmg.training.adapt.train.SAVE_EVERY", 2)
+    run(tmp_path)
+    with pytest.raises(SettingsError, match="is of other settings"):
+        run(tmp_path, AdaptSettings(steps=7, pairs=16, batch=4))
+
+
+def test_it_learns_to_mend_what_motion_leaves(tmp_path):
+    adapted = adapt(
+        VideoSegmenter(by_darkness, motion="none"),
+        videos(),
+        tmp_path,
+        SIZE,
+        AdaptSettings(steps=150, pairs=90, batch=8, longest=6, checks=6),
+        CPU,
+    )
+    assert adapted.check.helps
+    assert adapted.check.corrected < 0.8 * adapted.check.warped
+
+
+def test_clips_are_the_same_each_time_and_held_out_ones_are_later():
+    source = ClipSource(videos(), CallableRuntime(colors), DisMotion(), SIZE, 3, 0.5, seed=1)
+    one, two = source.get(3), source.get(3)
+    assert all(np.array_equal(a, b) for a, b in zip(one.images, two.images, strict=True))
+    held = source.get_held_out(0)
+    last = [videos()[0].image(index, SIZE) for index in range(16, 20)]
+    assert held is not None
+    assert all(any(np.array_equal(image, other) for other in last) for image in held.images)
+
+
+def test_flows_lead_both_ways_along_a_clip():
+    source = ClipSource(videos(), CallableRuntime(colors), DisMotion(), SIZE, 3, 0.0, seed=1)
+    pan = source._follow(panning(4, SIZE, step=4))
+    back, ahead = find_flow(pan, 3, 0), find_flow(pan, 0, 3)
+    assert abs(np.median(back[..., 0]) + np.median(ahead[..., 0])) < 0.01
+    assert abs(np.median(back[..., 0])) > 0.05
+    assert find_flow(pan, 2, 2) is None
+
+
+@pytest.fixture(scope="module")
+def drive(tmp_path_factory):
+    return clip(tmp_path_factory.mktemp("drive") / "drive.mp4", 20, SIZE)
+
+
+QUICK = ("--steps", 4, "--pairs", 16, "--longest", 3)
+
+
+def test_a_checkpoint_is_adapted_from_the_command_line(tmp_path, drive, monkeypatch):
+    monkeypatch.setattr("stmg.training.adapt.train.HELP", 1e9)  # whatever it learned in four steps
+    done = run_stmg("adapt", "small-streets", "--on", drive, "--size", "96x128", "--out", tmp_path / "out", *QUICK)
+    assert done.returncode == 0, done.stderr
+    assert "to use it: stmg segment VIDEO --model" in done.stdout
+    segmenter = stmg.load(tmp_path / "out")
+    assert segmenter.settings.corrector is not None
+    assert stmg.load(tmp_path / "out", corrector="none").settings.corrector is None
+    results = list(segmenter.stream(panning(6, SIZE), mode="online"))
+    assert any(result.cost.macs == read_corrector_card(tmp_path / "out").macs for result in results[1:])
+    assert not (tmp_path / "out" / "adapt" / "pairs").exists()
+
+
+def test_a_black_box_in_onnx_is_adapted_and_runs_without_torch(tmp_path, drive, monkeypatch):
+    monkeypatch.setattr("stmg.training.adapt.train.HELP", 1e9)
+    graph = save_one_channel(tmp_path / "net.onnx", sigmoid=False, size=SIZE)
+    done = run_stmg("adapt", graph, "--on", drive, "--out", tmp_path / "out", "--normalize", "none", *QUICK)
+    assert done.returncode == 0, done.stderr
+    for runtime in ("onnxruntime", "openvino"):
+        segmenter = stmg.load(tmp_path / "out", runtime=runtime)
+        assert type(segmenter.settings.corrector).__name__ == "GraphCorrector"
+        assert len(list(segmenter.stream(panning(5, SIZE), mode="offline"))) == 5
+    by_torch = load_corrector(tmp_path / "out")
+    rng = np.random.default_rng(0)
+    pictures = [rng.integers(0, 255, (48, 64, 3), np.uint8) for _ in range(2)]
+    logits = rng.standard_normal((12, 16, by_torch.num_classes)).astype(np.float32)
+    by_graph = segmenter.settings.corrector
+    for one, two in zip(by_torch.correct(*pictures, logits), by_graph.correct(*pictures, logits), strict=True):
+        assert np.allclose(one, two, atol=1e-4)
+
+
+def test_a_corrector_that_is_no_help_is_not_kept(tmp_path, drive):
+    done = run_stmg("adapt", "small-streets", "--on", drive, "--size", "96x128", "--out", tmp_path / "out", *QUICK)
+    assert done.returncode == 0, done.stderr
+    if "no help" in done.stdout:
+        assert not has_corrector(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"width": 100000}, "width is from 2 to 512"),
+        ({"graph": {"file": "../net.onnx", "mean": [0, 0, 0], "std": [1, 1, 1]}}, "the name of a file in the same"),
+        ({"size": "large"}, "size"),
+    ],
+)
+def test_a_damaged_card_is_said(tmp_path, change, message):
+    card = {"num_classes": 3, "width": 16, "size": [96, 128], "macs": 1, "params": 1, "motion": "dis"}
+    (tmp_path / "corrector.json").write_text(json.dumps({**card, **change}))
+    with pytest.raises(ModelError, match=message):
+        read_corrector_card(tmp_path)
+
+
+def test_what_cannot_be_adapted_is_one_line(tmp_path, drive):
+    done = run_stmg("adapt", "small-streets", "--on", tmp_path / "nowhere.mp4", "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert is_one_line(done.stderr)
