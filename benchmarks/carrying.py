@@ -1,96 +1,77 @@
-"""What carrying costs in accuracy, apart from any network, on a video of which every frame is labeled.
+"""What a frame without the network costs: core-milliseconds of each level of motion, of carrying and of blending.
 
-The true labels, coarsened to 1/8 as a network would give them, stand for the network on one frame in N; the others are
-carried. Losses are relative to the same labels on every frame.
-
-    python benchmarks/carrying.py CAMVID [--size 360x480]
+python benchmarks/carrying.py CAMVID
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
-from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
-from stmg.data.camvid import open_camvid
-from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.runtimes.labels import argmax_labels
-from stmg.streaming.flow import compose, warp
-from stmg.streaming.motion import DisMotion, make_view
+from stmg.data.catalogue import open_dataset
+from stmg.evaluation.machine import this_machine
+from stmg.runtimes.callable import CallableRuntime
+from stmg.streaming.anchors import Side, blend, carry, compute_anchor, shrink
+from stmg.streaming.continuity import find_step
+from stmg.streaming.flow import Flow, compose, invert
+from stmg.streaming.motion import DIS_LEVELS, DisMotion, make_view
 from stmg.video.frames import Frame
 
-PERIODS = (2, 3, 5, 10)
+SIZES = ((360, 480), (720, 960), (1080, 1440))
+DISTANCE, CLASSES, REPEATS = 4, 11, 15
+
+
+def milliseconds(work: Callable[..., object], *arguments: object) -> float:
+    """The median of some repeats, on one core."""
+    times = []
+    for _ in range(REPEATS):
+        started = time.perf_counter()
+        work(*arguments)
+        times.append(time.perf_counter() - started)
+    return 1000 * float(np.median(times))
+
+
+def logits(image: np.ndarray) -> np.ndarray:
+    """Something like a network's answer: classes by the brightness of a cell."""
+    height, width = image.shape[0] // 8, image.shape[1] // 8
+    gray = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA).mean(2) / 255
+    return -40 * np.abs(gray - np.linspace(0, 1, CLASSES)[:, None, None]).astype(np.float32)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("camvid", type=Path)
-    parser.add_argument("--size", default="360x480")
-    arguments = parser.parse_args()
-    size = height, width = tuple(map(int, arguments.size.split("x")))
-    data = open_camvid(arguments.camvid)
-    (video,) = data.videos("val")
-    views, truths = [], []
-    for index in track(video.labeled, "reading"):
-        truths.append(video.truth(index, size))
-        views.append(make_view(Frame(video.image(index, size))))
-    logits = [_coarse(truth, data.num_classes) for truth in truths]
-    labels = [argmax_labels(each.transpose(2, 0, 1), (height, width)) for each in logits]
-    flows = [None, *[DisMotion().estimate(a, b).flow for a, b in pairwise(views)]]
-
-    def stepwise(start: int, number: int) -> Any:
-        """Logits warped from each frame to the next."""
-        warped = logits[start]
-        for step in range(start + 1, number + 1):
-            warped = warp(warped, flows[step])
-        return argmax_labels(warped.transpose(2, 0, 1), (height, width))
-
-    def along_path(start: int, number: int) -> Any:
-        """Labels warped once, along the composed flow: what stmg does."""
-        path = None
-        for step in range(start + 1, number + 1):
-            path = compose(path, flows[step])
-        return warp(labels[start], path, nearest=True)
-
-    ways: dict[str, Callable[[int, int], Any]] = {
-        "last labels copied": lambda start, number: labels[start],
-        "logits warped step by step": stepwise,
-        "labels warped along one flow (stmg)": along_path,
-    }
-    base = _accuracy(labels, truths, data.num_classes)
-    columns = [f"N = {period}" for period in PERIODS]
-    table = Table("relative mIoU", *columns, title=f"{len(truths)} frames, one in N known")
-    for name, way in ways.items():
-        losses = []
-        for period in track(PERIODS, name):
-            carried = [way(number - number % period, number) for number in range(len(truths))]
-            losses.append(f"{_accuracy(carried, truths, data.num_classes) / base - 1:+.1%}")
-        table.add_row(name, *losses)
-    Console().print(table)
-
-
-def _coarse(truth: Any, num_classes: int) -> Any:
-    """Shares of the classes in cells of 8x8 pixels, (h, w, C)."""
-    height, width = truth.shape
-    size = (-(-width // 8), -(-height // 8))
-    shares = ((truth == number).astype(np.float32) for number in range(num_classes))
-    planes = [cv2.resize(share, size, interpolation=cv2.INTER_AREA) for share in shares]
-    return np.stack(planes, axis=-1)
-
-
-def _accuracy(labels: list[Any], truths: list[Any], num_classes: int) -> float:
-    confusion = ConfusionMatrix(num_classes)
-    for one, truth in zip(labels, truths, strict=True):
-        confusion.add(one, truth)
-    return confusion.mean_iou()
+    parser.add_argument("data")
+    video = open_dataset(parser.parse_args().data).videos("val")[0]
+    cv2.setNumThreads(1)
+    print(this_machine())
+    print("| | motion | find it, ms | carry, ms | blend, ms | sides disagree |")
+    print("|---|---|---|---|---|---|")
+    for size in SIZES:
+        frames = [Frame(video.image(index, size)) for index in range(2 * DISTANCE + 1)]
+        runtime = CallableRuntime(logits)
+        left, right = (compute_anchor(runtime, frames[at]) for at in (0, -1))
+        small = shrink(frames[DISTANCE].image)
+        for name in DIS_LEVELS:
+            motion = DisMotion(name)
+            views = [make_view(frame, motion.view_width) for frame in frames]
+            steps = [find_step(motion, views[at], views[at + 1]).motion.flow for at in range(2 * DISTANCE)]
+            back: Flow | None = None
+            for flow in steps[:DISTANCE]:
+                back = compose(back, flow)
+            ahead: Flow | None = None
+            for flow in reversed(steps[DISTANCE:]):
+                ahead = compose(ahead, invert(flow))
+            sides = Side(left, back, DISTANCE), Side(right, ahead, DISTANCE)
+            unlike = float((carry(left, back) != carry(right, ahead)).mean())
+            view = milliseconds(make_view, frames[0], motion.view_width)
+            found = view + milliseconds(find_step, motion, views[0], views[1])
+            figures = [found, milliseconds(carry, left, back), milliseconds(blend, *sides, small)]
+            cells = " | ".join(f"{figure:.1f}" for figure in figures)
+            print(f"| {size[0]}x{size[1]} | {name} | {cells} | {unlike:.1%} |", flush=True)
 
 
 if __name__ == "__main__":

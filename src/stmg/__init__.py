@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from stmg.streaming.settings import StreamSettings
     from stmg.streaming.state import FrameResult, FrameState
+    from stmg.training.adapt.model import adapt
     from stmg.training.trainer import train
     from stmg.video.frames import Frame
     from stmg.video.sources import open_video
@@ -84,6 +85,7 @@ __all__ = [
     "VideoSegmenter",
     "Wish",
     "accelerate",
+    "adapt",
     "evaluate",
     "export",
     "load",
@@ -123,6 +125,7 @@ _MODULES = {
     ),
     "stmg.streaming.settings": ("StreamSettings",),
     "stmg.streaming.state": ("FrameResult", "FrameState"),
+    "stmg.training.adapt.model": ("adapt",),
     "stmg.training.trainer": ("train",),
     "stmg.video.frames": ("Frame",),
     "stmg.video.sources": ("open_video",),

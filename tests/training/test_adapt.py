@@ -18,7 +18,7 @@ from stmg.segmenter import VideoSegmenter
 from stmg.streaming.motion import DisMotion
 from stmg.training.adapt.clips import ClipSource
 from stmg.training.adapt.pairs import find_flow
-from stmg.training.adapt.train import AdaptSettings, adapt
+from stmg.training.adapt.train import AdaptSettings, train_corrector
 from zoo import colors, panning, streets
 
 SIZE = (96, 128)
@@ -41,7 +41,7 @@ def segmenter():
 
 
 def run(folder, settings=FEW, on_progress=lambda progress: None):
-    return adapt(segmenter(), videos(), folder, SIZE, settings, CPU, on_progress)
+    return train_corrector(segmenter(), videos(), folder, SIZE, settings, CPU, on_progress)
 
 
 def weights(adapted):
@@ -77,7 +77,7 @@ def test_a_folder_of_other_settings_is_refused(tmp_path, monkeypatch):
 
 
 def test_it_learns_to_mend_what_motion_leaves(tmp_path):
-    adapted = adapt(
+    adapted = train_corrector(
         VideoSegmenter(by_darkness, motion="none"),
         videos(),
         tmp_path,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,13 +9,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from stmg.cli.options import Model, ModelOptions, Motion, Size, make_spec, parse_share
+from stmg.cli.options import Model, ModelOptions, Motion, Size, StreamOptions, make_spec, parse_share
 from stmg.cli.progress import INTERRUPTED, progress_bar
 
 if TYPE_CHECKING:
     from stmg.training.adapt.train import Progress
-
-STATE = "adapt"  # folder of what an interrupted run goes on from
 
 
 def adapt(
@@ -55,29 +52,12 @@ def adapt(
 
     Ctrl-C keeps what is done, and the same command goes on from there.
     """
-    from stmg.checkpoints.resolve import resolve, working_size
-    from stmg.data.catalogue import open_dataset
-    from stmg.runtimes.torch import find_device
-    from stmg.segmenter import VideoSegmenter
-    from stmg.streaming.fit import fit_motion
-    from stmg.streaming.motion import AutoMotion
+    from stmg.training.adapt.model import STATE
+    from stmg.training.adapt.model import adapt as run
     from stmg.training.adapt.train import AdaptSettings
-    from stmg.training.adapt.train import adapt as run
-    from stmg.training.adapt.write import write_adapted
-    from stmg.video.frames import Frame
 
     console = Console()
-    spec = make_spec(model, options, size=size)
-    frame_size = working_size(spec)
-    segmenter = resolve(spec)
-    if motion is not None:
-        segmenter = segmenter.another(motion=motion)
-    videos = [video for name in on for videos in open_dataset(name).splits.values() for video in videos]
-    if isinstance(segmenter.settings.motion, AutoMotion):
-        first = Frame(videos[0].image(0, frame_size))
-        segmenter = VideoSegmenter(
-            segmenter.runtime, settings=segmenter.settings, motion=fit_motion(segmenter.runtime, first)
-        )
+    spec = make_spec(model, options, StreamOptions(motion=motion), size=size)
     settings = AdaptSettings(
         cost=parse_share("--cost", cost) or 0.05,
         minutes=minutes,
@@ -87,12 +67,6 @@ def adapt(
         pairs=pairs,
         seed=seed,
     )
-    frames = sum(map(len, videos))
-    console.print(
-        f"{escape(model)} at {frame_size[0]}x{frame_size[1]}, motion {segmenter.settings.motion.name}, "
-        f"on {frames} frames of {len(videos)} videos"
-    )
-    state = out / STATE
     try:
         with progress_bar(console) as progress:
             task = progress.add_task("", total=None, status="")
@@ -100,15 +74,15 @@ def adapt(
             def show(at: Progress) -> None:
                 progress.update(task, description=at.what, completed=at.done, total=at.total, status=escape(at.status))
 
-            device = find_device(options.device or "cpu")
-            adapted = run(segmenter, videos, state, frame_size, settings, device, show)
+            outcome = run(spec, on, out, settings, on_progress=show)
     except KeyboardInterrupt:
-        console.print(f"[yellow]interrupted; the same command goes on from what {escape(str(state))} holds[/]")
+        console.print(f"[yellow]interrupted; the same command goes on from what {escape(str(out / STATE))} holds[/]")
         raise typer.Exit(INTERRUPTED) from None
-    check = adapted.check
+    adapted, check = outcome.adapted, outcome.adapted.check
     console.print(
-        f"{adapted.steps} steps on {adapted.pairs} pairs in {adapted.seconds / 60:.1f} min; the corrector takes "
-        f"{adapted.macs / 1e9:.2f} GMACs a frame"
+        f"{escape(model)} at {adapted.size[0]}x{adapted.size[1]}, motion {outcome.motion}: {adapted.steps} steps on "
+        f"{adapted.pairs} pairs in {adapted.seconds / 60:.1f} min; the corrector takes {adapted.macs / 1e9:.2f} GMACs "
+        "per frame"
     )
     if not check.clips:
         console.print("[yellow]nothing could be held out to check it on: the video is too short, or cut too often[/]")
@@ -117,18 +91,8 @@ def adapt(
             f"on {check.clips} clips held out, labels differ from the network's on {check.warped:.2%} of the pixels "
             f"with motion alone, on {check.corrected:.2%} corrected"
         )
-    if not check.helps:
+    if not outcome.kept:
         console.print("[yellow]the corrector is no help there; the model stays as it was[/]")
-        raise typer.Exit(0)
-    notes: dict[str, object] = {
-        "model": model,
-        "frames": frames,
-        "steps": adapted.steps,
-        "pairs": adapted.pairs,
-        "minutes": round(adapted.seconds / 60, 1),
-        "held_out": {"clips": check.clips, "warped": round(check.warped, 5), "corrected": round(check.corrected, 5)},
-    }
-    whole = write_adapted(spec, adapted, segmenter.settings.motion.name, notes, out)
-    shutil.rmtree(state / "pairs", ignore_errors=True)
-    use = f"--model {out}" if whole else f"--model {model} --corrector {out}"
+        return
+    use = f"--model {out}" if outcome.whole else f"--model {model} --corrector {out}"
     console.print(f"to use it: stmg segment VIDEO {escape(use)}", soft_wrap=True)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stmg.errors import SettingsError
 from stmg.outputs.video_file import VideoFile
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Image
+from stmg.video.overlay import draw_labels_i420
 
 
 class OverlayVideo(VideoFile):
@@ -21,3 +25,9 @@ class OverlayVideo(VideoFile):
 
     def _draw(self, result: FrameResult) -> Image:
         return result.plot(self.opacity)
+
+    def _planes(self, result: FrameResult) -> NDArray[np.uint8]:
+        size = result.image.shape[:2]
+        if size != self._size or size[0] % 2 or size[1] % 2:
+            return super()._planes(result)
+        return draw_labels_i420(result.image, result.labels, result.palette, self.opacity)

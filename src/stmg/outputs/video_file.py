@@ -16,6 +16,7 @@ from stmg.errors import SettingsError
 from stmg.outputs.sink import FileSink
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Image, resize_image
+from stmg.video.overlay import to_i420
 
 
 class _VideoFormat(NamedTuple):
@@ -76,12 +77,19 @@ class VideoFile(FileSink):
         """What the video shows of a result, (H, W, 3) RGB."""
 
     def _write(self, result: FrameResult) -> None:
-        image = self._draw(result)
         if self._container is None:
-            self._begin(*image.shape[:2])
-        frame = av.VideoFrame.from_ndarray(_to_i420(resize_image(image, self._size)), format="yuv420p")
+            self._begin(*result.image.shape[:2])
+        frame = av.VideoFrame.from_ndarray(self._planes(result), format="yuv420p")
         frame.pts, frame.time_base = self._timestamp(result.time), self._tick
         self._container.mux(self._stream.encode(frame))
+
+    def _planes(self, result: FrameResult) -> NDArray[np.uint8]:
+        """A picture at the size of the video, an odd edge repeated, as planes of YUV."""
+        image = resize_image(self._draw(result), self._size)
+        odd = image.shape[0] % 2, image.shape[1] % 2
+        if any(odd):
+            image = cv2.copyMakeBorder(image, 0, odd[0], 0, odd[1], cv2.BORDER_REPLICATE)
+        return to_i420(image)
 
     def _begin(self, height: int, width: int) -> None:
         """Nothing is opened before the first frame, so a run without frames leaves no broken file."""
@@ -113,15 +121,6 @@ class VideoFile(FileSink):
                 container.mux(self._stream.encode(None))
             finally:
                 container.close()
-
-
-def _to_i420(image: Image) -> NDArray[np.uint8]:
-    """An RGB image as planes of YUV, an odd edge repeated: OpenCV does it in a fraction of FFmpeg's time."""
-    odd = image.shape[0] % 2, image.shape[1] % 2
-    if any(odd):
-        image = cv2.copyMakeBorder(image, 0, odd[0], 0, odd[1], cv2.BORDER_REPLICATE)
-    planes: NDArray[np.uint8] = cv2.cvtColor(image, cv2.COLOR_RGB2YUV_I420)
-    return planes
 
 
 def _can_encode(name: str) -> bool:

@@ -23,6 +23,38 @@ def draw_labels(image: Image, labels: NDArray[np.uint8], palette: NDArray[np.uin
     return drawn
 
 
+def draw_labels_i420(
+    image: Image, labels: NDArray[np.uint8], palette: NDArray[np.uint8], opacity: float = 0.5
+) -> NDArray[np.uint8]:
+    """What `draw_labels` draws as planes of YUV, (3 H / 2, W), as encoders want it: half as dear as drawing in RGB.
+
+    Both sides of the image are even.
+    """
+    height, width = labels.shape
+    if labels.max(initial=0) == IGNORE:
+        return to_i420(draw_labels(image, labels, palette, opacity))
+    planes = to_i420(image)
+    wide = np.repeat(np.repeat(make_color_table(palette)[None], 2, axis=0), 2, axis=1)  # a cell of chroma per color
+    luma, blue, red = (values.ravel() for values in np.split(to_i420(wide).ravel(), (1024, 1280)))
+    luma = luma.reshape(2, 512)[0, ::2]
+    flat, area = planes.ravel(), height * width
+    coarse = np.ascontiguousarray(labels[::2, ::2])
+    parts = (
+        (flat[:area].reshape(height, width), labels, luma),
+        (flat[area : area * 5 // 4].reshape(height // 2, width // 2), coarse, blue),
+        (flat[area * 5 // 4 :].reshape(height // 2, width // 2), coarse, red),
+    )
+    for plane, ids, table in parts:
+        cv2.addWeighted(plane, 1 - opacity, cv2.LUT(ids, np.ascontiguousarray(table)), opacity, 0, dst=plane)
+    return planes
+
+
+def to_i420(image: Image) -> NDArray[np.uint8]:
+    """An RGB image of even sides as planes of YUV: OpenCV does it in a fraction of FFmpeg's time."""
+    planes: NDArray[np.uint8] = cv2.cvtColor(image, cv2.COLOR_RGB2YUV_I420)
+    return planes
+
+
 def draw_mask(image: Image, changed: NDArray[np.float32], opacity: float = 0.85) -> Image:
     """The image in gray, and orange where the spatial mask (h, w) says that something changed."""
     height, width = image.shape[:2]

@@ -98,7 +98,7 @@ class Adapted(NamedTuple):
     pairs: int
 
 
-def adapt(
+def train_corrector(
     segmenter: VideoSegmenter,
     videos: Sequence[Video],
     folder: Path,

@@ -1,0 +1,84 @@
+"""Adapt a model: from its name and some videos to the same model with a corrector beside it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from stmg.checkpoints.resolve import ModelSpec, resolve, working_size
+from stmg.data.catalogue import open_dataset
+from stmg.data.dataset import Video
+from stmg.runtimes.torch import find_device
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.fit import fit_motion
+from stmg.streaming.motion import AutoMotion
+from stmg.training.adapt.train import Adapted, AdaptSettings, Progress, train_corrector
+from stmg.training.adapt.write import write_adapted
+from stmg.video.frames import Frame
+
+STATE = "adapt"  # folder of what an interrupted run goes on from
+
+
+class Outcome(NamedTuple):
+    """What came of it."""
+
+    adapted: Adapted
+    motion: str
+    frames: int
+    """Of all videos."""
+    kept: bool
+    """Whether the corrector is of help on what was held out; if not, nothing was written."""
+    whole: bool
+    """Whether the folder holds the model too; if not, it is for `corrector=`."""
+
+
+def adapt(
+    model: str | Path | ModelSpec,
+    on: str | Path | Sequence[str | Path],
+    out: str | Path,
+    settings: AdaptSettings | None = None,
+    *,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Outcome:
+    """Train a corrector for a model on videos without labels, and write both into a folder.
+
+    model: a name as `stmg.load` takes it, or a spec.
+    on: videos, folders of videos, or datasets, whose labels are not looked at.
+    settings: how; the defaults take about 15 minutes on two cores.
+
+        stmg.adapt("lite0-camvid", "drive.mp4", "lite0-adapted")
+        segmenter = stmg.load("lite0-adapted")
+    """
+    spec = model if isinstance(model, ModelSpec) else ModelSpec(name=str(model))
+    settings, folder = settings or AdaptSettings(), Path(out)
+    size = working_size(spec)
+    segmenter = resolve(replace(spec, corrector="none"))
+    videos = list_videos([on] if isinstance(on, str | Path) else on)
+    if isinstance(segmenter.settings.motion, AutoMotion):
+        fitting = fit_motion(segmenter.runtime, Frame(videos[0].image(0, size)))
+        segmenter = VideoSegmenter(segmenter.runtime, settings=segmenter.settings, motion=fitting)
+    motion, frames = segmenter.settings.motion.name, sum(map(len, videos))
+    device = find_device(spec.device or "cpu")
+    adapted = train_corrector(segmenter, videos, folder / STATE, size, settings, device, on_progress)
+    check, whole = adapted.check, False
+    if check.helps:
+        held_out = {"clips": check.clips, "warped": round(check.warped, 5), "corrected": round(check.corrected, 5)}
+        notes: dict[str, object] = {
+            "model": spec.name,
+            "frames": frames,
+            "steps": adapted.steps,
+            "pairs": adapted.pairs,
+            "minutes": round(adapted.seconds / 60, 1),
+            "held_out": held_out,
+        }
+        whole = write_adapted(spec, adapted, motion, notes, folder)
+        shutil.rmtree(folder / STATE / "pairs", ignore_errors=True)
+    return Outcome(adapted, motion, frames, check.helps, whole)
+
+
+def list_videos(sources: Sequence[str | Path]) -> list[Video]:
+    """All videos of some sources."""
+    return [video for source in sources for videos in open_dataset(source).splits.values() for video in videos]
