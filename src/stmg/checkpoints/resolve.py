@@ -138,10 +138,8 @@ def load(
 
 def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
     """The segmenter a spec describes; `model` is the network itself, where a checkpoint is of a user's own."""
+    segmenter = _resolve_network(_adapted_graph(spec) if has_corrector(spec.name) else spec, model)
     folder = _corrector_folder(spec)
-    if folder is not None and folder == Path(spec.name):
-        spec = _adapted_graph(spec)
-    segmenter = _resolve_network(spec, model)
     if folder is None:
         return segmenter
     engine = getattr(segmenter.runtime, "engine", None)
