@@ -47,8 +47,11 @@ def test_neighbors_tell_the_networks_own_flicker():
     assert compare(shown, computed, 2, flicker=0.1).flicker == 0.1
 
 
-def test_half_of_what_anchors_twice_as_far_would_show():
-    assert Audit(0.04, {3: 0.2}, 9, 0.01).halve() == Audit(0.02, {3: 0.1}, 5, 0.01)
+def test_less_than_what_anchors_twice_as_far_would_show():
+    audit = Audit(0.04, {3: 0.2}, 9, 0.01).bring_nearer()
+    assert audit.changed == pytest.approx(0.69 * 0.04)
+    assert audit.classes[3] == pytest.approx(0.69 * 0.2)
+    assert (audit.distance, audit.flicker) == (5, 0.01)
 
 
 def test_audits_above_the_wish_lower_the_budget_step_by_step_to_the_bound():
@@ -123,7 +126,7 @@ def test_offline_the_anchors_before_and_after_are_blended_onto_the_one_between()
         ahead = compose(ahead, invert(motion.estimate(views[n], views[n + 1]).flow))
     left, between, right = (compute_anchor(runtime, frames[n]) for n in (0, 4, 8))
     shown = blend_segmentation(Side(left, back, 4), Side(right, ahead, 4), between.small)
-    assert results[4].audit == compare(shown.labels, between.labels, 4).halve()
+    assert results[4].audit == compare(shown.labels, between.labels, 4).bring_nearer()
 
 
 def test_realtime_what_was_shown_for_a_frame_is_compared_with_its_answer():

@@ -20,6 +20,11 @@ STEP = 1.25  # the most that one audit changes it by
 GAIN = 0.5  # the power of wish / measured by which it changes
 
 
+# What frames between two anchors differ from the network's by, relative to an anchor blended from those beside it: 0.69, 0.69 and
+# 0.68 on CamVid's drive with one frame in 5, 7 and 10 computed. Not a half: a network flickers at any distance.
+NEARER = 0.69
+
+
 class Audit(NamedTuple):
     """What a computed frame says against what would have been shown there."""
 
@@ -33,13 +38,13 @@ class Audit(NamedTuple):
     """The share by which the network disagrees with itself from one frame to the next, warped onto it, where the last
     two neighbors of this scene were both computed; None: not known. No schedule can change less than that."""
 
-    def halve(self) -> Audit:
+    def bring_nearer(self) -> Audit:
         """For labels blended from the anchors before and after an anchor, as if it did not exist.
 
-        Such anchors are twice as far away as those of any frame shown; change is taken to grow evenly with distance.
+        Such anchors are twice as far away as those of any frame shown, and what they show changes `NEARER` times more.
         """
-        classes = {number: share / 2 for number, share in self.classes.items()}
-        return self._replace(changed=self.changed / 2, classes=classes, distance=-(-self.distance // 2))
+        classes = {number: NEARER * share for number, share in self.classes.items()}
+        return self._replace(changed=NEARER * self.changed, classes=classes, distance=-(-self.distance // 2))
 
 
 def compare(shown: Labels, computed: Labels, distance: int, flicker: float | None = None) -> Audit:

@@ -267,4 +267,4 @@ def _audit(window: _Window, following: _Window, flicker: float | None, corrector
         flicker = compare(carry_segmentation(left, back).labels, anchor.labels, 1).changed
     image = window.looks[-1].frame.image
     shown, _ = blend_corrected(corrector, Side(left, back, before), Side(right, ahead, after), image)
-    return compare(shown.labels, anchor.labels, (before + after + 1) // 2).halve()._replace(flicker=flicker)
+    return compare(shown.labels, anchor.labels, (before + after + 1) // 2).bring_nearer()._replace(flicker=flicker)
