@@ -17,6 +17,7 @@ from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.motion import DisMotion
 from stmg.training.adapt.clips import ClipSource
+from stmg.training.adapt.model import list_videos
 from stmg.training.adapt.pairs import find_flow
 from stmg.training.adapt.train import AdaptSettings, train_corrector
 from zoo import colors, panning, streets
@@ -97,6 +98,11 @@ def test_clips_are_the_same_each_time_and_held_out_ones_are_later():
     last = [videos()[0].image(index, SIZE) for index in range(16, 20)]
     assert held is not None
     assert all(any(np.array_equal(image, other) for other in last) for image in held.images)
+
+
+def test_only_what_is_to_be_trained_on_is_looked_at(drive):
+    names = [video.name for video in list_videos(["street:0-1", drive])]
+    assert names == ["street 0", "street 1", "drive"]
 
 
 def test_flows_lead_both_ways_along_a_clip():

@@ -80,5 +80,10 @@ def adapt(
 
 
 def list_videos(sources: Sequence[str | Path]) -> list[Video]:
-    """All videos of some sources."""
-    return [video for source in sources for videos in open_dataset(source).splits.values() for video in videos]
+    """All videos of some sources; of datasets with splits, those to train on."""
+    videos: list[Video] = []
+    for source in sources:
+        splits = open_dataset(source).splits
+        chosen = [splits["train"]] if "train" in splits else splits.values()
+        videos += [video for split in chosen for video in split]
+    return videos
