@@ -144,6 +144,8 @@ def test_a_black_box_in_onnx_is_adapted_and_runs_without_torch(tmp_path, drive, 
         segmenter = stmg.load(tmp_path / "out", runtime=runtime)
         assert type(segmenter.settings.corrector).__name__ == "GraphCorrector"
         assert len(list(segmenter.stream(panning(5, SIZE), mode="offline"))) == 5
+    done = run_stmg("segment", drive, "--model", tmp_path / "out", "--out", tmp_path / "segmented", "--save", "records")
+    assert done.returncode == 0, done.stderr
     by_torch = load_corrector(tmp_path / "out")
     rng = np.random.default_rng(0)
     pictures = [rng.integers(0, 255, (48, 64, 3), np.uint8) for _ in range(2)]

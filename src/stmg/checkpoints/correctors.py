@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from stmg.networks.corrector import Corrector as CorrectorNetwork
 
 CARD, WEIGHTS, GRAPH = "corrector.json", "corrector.safetensors", "corrector.onnx"
-FILES = (CARD, WEIGHTS, GRAPH)
 MAX_WIDTH = 512
 
 
@@ -134,8 +133,8 @@ def _write_graph(module: CorrectorNetwork, card: CorrectorCard, path: Path) -> N
     import torch
 
     from stmg.checkpoints.graphs import write_graph
-    from stmg.networks.corrector import GRID, VIEW
     from stmg.runtimes.correctors import INPUTS, OUTPUTS
+    from stmg.streaming.correction import GRID, VIEW
 
     height, width = card.size
     # The exporter takes one tensor given twice for one input.

@@ -53,7 +53,7 @@ class ModelSpec:
     output: str | int | None = None
     """Name or index of the output to use, for graph files and networks of your own that give several."""
     activation: str | None = None
-    """logits or probability, for networks of one channel; told by a final sigmoid or by the values if None."""
+    """logits or probability, for networks of one channel; read off a final sigmoid or the values if None."""
     threshold: float | None = None
     """The probability above which a pixel is foreground, for networks of one channel; 0.5 if None."""
     compile: bool = False
@@ -224,6 +224,8 @@ def _resolve_network(spec: ModelSpec, model: object) -> VideoSegmenter:
 
 def working_size(spec: ModelSpec) -> tuple[int, int]:
     """(H, W) to work at: the one given, or what the model is meant for; 360x480 for a network of any size."""
+    if has_corrector(spec.name):
+        spec = _adapted_graph(spec)
     if is_export(spec.name):
         size = read_manifest(Path(spec.name)).size
         if spec.size not in (None, size):
@@ -263,14 +265,15 @@ def is_network(name: str) -> bool:
 
 
 def _open_export(spec: ModelSpec, folder: Path) -> VideoSegmenter:
-    kind = read_manifest(folder).kind
+    manifest = read_manifest(folder)
+    kind = manifest.kind
     engine = _engine_name(spec, "onnxruntime" if kind == "onnx" else kind)
     if engine == "onnxruntime" and kind != "onnx":
         raise SettingsError(
             f"runtime onnxruntime cannot be used with {folder}, which is exported for {kind}; openvino reads both"
         )
     patterns = PATTERNS if spec.patterns is None else spec.patterns
-    card = parse_card(read_manifest(folder).card, folder / MANIFEST)
+    card = parse_card(manifest.card, folder / MANIFEST)
     activation = spec.activation or card.activation
     threshold = card.threshold if spec.threshold is None else spec.threshold
     runtime = ExportedRuntime(folder, ENGINES[engine](spec.threads), patterns, activation, threshold)

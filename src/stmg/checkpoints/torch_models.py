@@ -124,7 +124,8 @@ def _load_checkpoint(
     if model is not None and not isinstance(model, nn.Module):
         raise SettingsError(f"model is a torch.nn.Module; got a {type(model).__name__}")
     network, card = load_network(spec.name, model, spec.device, size=spec.size, timed=timed)
-    activation, threshold = spec.activation or card.activation, spec.threshold or card.threshold
+    activation = spec.activation or card.activation
+    threshold = card.threshold if spec.threshold is None else spec.threshold
     return network, replace(card, activation=activation, threshold=threshold)
 
 

@@ -1,7 +1,7 @@
 """The corrector: a small network for frames that the large one did not see; the paper's aggregation, lightly.
 
-From the frame, an earlier frame warped onto it and the earlier one's logits, warped too, it tells where those no longer
-hold (`mask`) and what is there instead (`new`): logits = (1 - mask) * warped + mask * new.
+From the frame, an earlier frame warped onto it and the earlier one's logits, warped too, it predicts where those no
+longer hold (`mask`) and what is there instead (`new`): logits = (1 - mask) * warped + mask * new.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-GRID = 8  # pixels of the frame per cell of the logits
-VIEW = 2  # pixels of the frame per pixel of what the corrector sees
+from stmg.streaming.correction import GRID
 
 
 class Corrector(nn.Module):

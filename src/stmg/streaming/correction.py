@@ -67,6 +67,11 @@ def _resample(maps: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.fl
     return remap(maps, (find_positions(None, size) + half) * scale - half)
 
 
+def add_cost(cost: Cost | None, corrector: Corrector | None, size: tuple[int, int]) -> Cost | None:
+    """What a frame of `size` takes with a corrector; None where it cannot be counted."""
+    return cost if cost is None or corrector is None else cost.plus(corrector.cost(size))
+
+
 def shrink_view(image: Image) -> Image:
     """What a corrector sees of a frame: its half."""
     return resize_image(image, (max(1, image.shape[0] // VIEW), max(1, image.shape[1] // VIEW)))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from stmg.streaming.anchors import Anchor, Side, blend_corrected, carry_segmentation, compute_anchor
 from stmg.streaming.audit import SELDOM, Audit, Steering, compare
 from stmg.streaming.continuity import Timing, add_change, find_break, find_step
-from stmg.streaming.correction import Corrector
+from stmg.streaming.correction import Corrector, add_cost
 from stmg.streaming.flow import Flow, Map, compose, invert
 from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import Motion, View, make_view
@@ -139,8 +139,7 @@ class Offline:
         blocks = (level is Level.KEY,) * self.runtime.num_blocks
         frame = look.frame
         cost = self.runtime.cost(frame.size, level, blocks, 1.0, masked=False)
-        if mask is not None and cost is not None and self.corrector is not None:
-            cost = cost.plus(self.corrector.cost(frame.size))
+        cost = add_cost(cost, None if mask is None else self.corrector, frame.size)
         return FrameResult(
             labels=shown.labels,
             level=level,

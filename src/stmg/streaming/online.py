@@ -14,7 +14,7 @@ from stmg.streaming.anchors import softmax
 from stmg.streaming.audit import SELDOM, Audit, Steering, compare
 from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step
 from stmg.streaming.correction import Evidence as CorrectorEvidence
-from stmg.streaming.correction import correct_warped, make_evidence
+from stmg.streaming.correction import add_cost, correct_warped, make_evidence
 from stmg.streaming.flow import Flow, Map, compose, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation, warp_segmentation
 from stmg.streaming.masks import Masks
@@ -64,8 +64,7 @@ class Online:
         level, keep = decision.level, decision.keep
         shown = decision.shown.copy()  # the state keeps its own
         cost = self.runtime.cost(frame.size, level, keep, self.partial_scale, self.uses_masks)
-        if decision.corrected and cost is not None and self.corrector is not None:
-            cost = cost.plus(self.corrector.cost(frame.size))
+        cost = add_cost(cost, self.corrector if decision.corrected else None, frame.size)
         result = FrameResult(
             labels=shown.labels,
             level=level,

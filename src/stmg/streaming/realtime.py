@@ -17,6 +17,7 @@ import numpy as np
 from stmg.streaming.anchors import Anchor, carry_corrected, compute_anchor
 from stmg.streaming.audit import Audit, Steering, compare
 from stmg.streaming.continuity import Timing, find_break, find_step
+from stmg.streaming.correction import add_cost
 from stmg.streaming.flow import Flow, Map, compose, find_positions, is_outside
 from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import Motion, View, make_view, measure_change
@@ -194,8 +195,7 @@ class Realtime:
         blocks = (level is Level.KEY,) * self.runtime.num_blocks
         spent = Level.KEY if started else Level.CARRY
         cost = self.runtime.cost(frame.size, spent, (started,) * self.runtime.num_blocks, 1.0, masked=False)
-        if mask is not None and cost is not None and corrector is not None:
-            cost = cost.plus(corrector.cost(frame.size))
+        cost = add_cost(cost, None if mask is None else corrector, frame.size)
         return FrameResult(
             labels=answer.labels,
             level=level,
