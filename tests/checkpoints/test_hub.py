@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import stmg
+from stmg.checkpoints import locate
 from stmg.checkpoints.card import CARD
 from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.errors import MissingPackageError, ModelError
@@ -93,8 +94,22 @@ def test_only_the_checkpoint_is_downloaded(hub, network):
     assert {path.name for path in find_checkpoint("me/streets").iterdir()} == {WEIGHTS, CARD}
 
 
+def test_a_large_checkpoint_is_found_in_a_checkout_then_in_the_cache_then_on_the_hub(
+    hub, network, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(locate, "_checkout", lambda: tmp_path / "checkout")
+    monkeypatch.setattr(locate, "user_cache_path", lambda name: tmp_path / "cache")
+    with pytest.raises(ModelError, match=r"copy weights/ddrnet39-camvid of the repository to .*cache"):
+        find_checkpoint("ddrnet39-camvid")
+    network.push_to_hub("stmg/ddrnet39-camvid")
+    assert find_checkpoint("ddrnet39-camvid").parent.name == "stmg"
+    for place in ("cache/weights", "checkout"):
+        folder = network.save_pretrained(tmp_path / place / "ddrnet39-camvid")
+        assert find_checkpoint("ddrnet39-camvid") == folder
+
+
 def test_save_pretrained_is_save_and_from_pretrained_takes_folders_and_shipped_names(tmp_path, network):
-    folder = network.save_pretrained(tmp_path / "model", half=True)
+    folder = network.save_pretrained(tmp_path / "model", bits=16)
     assert folder == tmp_path / "model"
     assert stmg.load(folder, device="cpu").runtime.num_classes == 5
     assert stmg.AcceleratedNetwork.from_pretrained("small-streets").num_classes == 11

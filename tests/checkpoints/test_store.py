@@ -53,12 +53,13 @@ def test_a_segmenter_is_loaded_with_its_colors_and_settings(saved):
     assert segmenter.step(panning(1)[0]).labels.shape == (96, 128)
 
 
-def test_half_precision_takes_half_the_room_and_changes_little(tmp_path, saved):
+@pytest.mark.parametrize(("bits", "share"), [(16, 0.6), (8, 0.35)])
+def test_fewer_bits_take_less_room_and_change_little(tmp_path, saved, bits, share):
     folder, network = saved
-    stmg.save(network, tmp_path / "half", card_for(network), half=True)
-    assert (tmp_path / "half" / WEIGHTS).stat().st_size < 0.6 * (folder / WEIGHTS).stat().st_size
+    stmg.save(network, tmp_path / "short", card_for(network), bits=bits)
+    assert (tmp_path / "short" / WEIGHTS).stat().st_size < share * (folder / WEIGHTS).stat().st_size
     frame = panning(1)[0]
-    one, two = (stmg.load(path, device="cpu").step(frame).labels for path in (folder, tmp_path / "half"))
+    one, two = (stmg.load(path, device="cpu").step(frame).labels for path in (folder, tmp_path / "short"))
     assert (one == two).mean() > 0.98
 
 

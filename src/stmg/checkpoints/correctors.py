@@ -19,7 +19,7 @@ from stmg.streaming.cost import Cost
 if TYPE_CHECKING:
     from stmg.networks.corrector import Corrector as CorrectorNetwork
 
-CARD, WEIGHTS, GRAPH = "corrector.json", "corrector.safetensors", "corrector.onnx"
+CARD, WEIGHTS, GRAPH = FILES = ("corrector.json", "corrector.safetensors", "corrector.onnx")
 MAX_WIDTH = 512
 
 

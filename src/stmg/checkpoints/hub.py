@@ -16,7 +16,7 @@ def push_to_hub(
     repo_id: str,
     *,
     card: Card | None = None,
-    half: bool = False,
+    bits: int = 32,
     private: bool | None = None,
     token: str | None = None,
     commit_message: str = "Upload a checkpoint of stmg",
@@ -27,7 +27,7 @@ def push_to_hub(
     except ImportError:
         raise MissingPackageError('pushing to the Hub needs: pip install "stmg[hub]"') from None
     with TemporaryDirectory() as folder:
-        save(model, folder, card, half=half)
+        save(model, folder, card, bits=bits)
         api = HfApi(token=token)
         try:
             url = str(api.create_repo(repo_id, private=private, exist_ok=True))

@@ -1,33 +1,65 @@
-"""Where checkpoints are: shipped with the package, in a folder, or on the Hugging Face Hub."""
+"""Where checkpoints are: shipped with the package, beside it, in a folder, in the cache, or on the Hugging Face Hub."""
 
 from __future__ import annotations
 
+import os
 from importlib.resources import files
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 from stmg.checkpoints.card import CARD
+from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
 from stmg.errors import MissingPackageError, ModelError
 
 WEIGHTS = "model.safetensors"
+LARGE = ("ddrnet39-camvid",)
+"""Checkpoints too large for the package: in the repository's `weights/`, in the cache, or on the Hub."""
+HUB_OWNER = "STMG_HUB"  # environment variable: whose Hub repositories hold them
+_OWNER = "stmg"
 
 
 def shipped_names() -> tuple[str, ...]:
     """Names of the checkpoints that come with the package."""
-    weights = Path(str(files("stmg") / "weights"))
-    return tuple(sorted(path.name for path in weights.iterdir())) if weights.is_dir() else ()
+    return tuple(sorted(path.name for path in _shipped().iterdir())) if _shipped().is_dir() else ()
 
 
 def find_checkpoint(name: str | Path) -> Path:
-    """The folder of a checkpoint: a path, a shipped name, or a Hub id that is downloaded."""
+    """The folder of a checkpoint: a path, a name of ours, or a Hub id that is downloaded."""
     folder = Path(name)
     if folder.is_dir():
         return folder
-    if str(name) in shipped_names():
-        return Path(str(files("stmg") / "weights" / str(name)))
-    if str(name).count("/") == 1 and not folder.parent.exists() and not str(name).startswith((".", "/")):
-        return _download(str(name))
-    known = ", ".join(shipped_names()) or "none yet"
+    name = str(name)
+    if name in shipped_names():
+        return _shipped() / name
+    if name in LARGE:
+        return _find_large(name)
+    if name.count("/") == 1 and not folder.parent.exists() and not name.startswith((".", "/")):
+        return _download(name)
+    known = ", ".join((*shipped_names(), *LARGE))
     raise ModelError(f"no checkpoint at {name}; give a checkpoint folder, a Hub id or a shipped name ({known})")
+
+
+def _find_large(name: str) -> Path:
+    cache = user_cache_path("stmg") / "weights"
+    for place in (_checkout(), cache):
+        if (place / name / CARD).is_file():
+            return place / name
+    try:
+        return _download(f"{os.environ.get(HUB_OWNER, _OWNER)}/{name}")
+    except (MissingPackageError, ModelError) as error:
+        raise ModelError(
+            f"{name} does not come with the package: copy weights/{name} of the repository to {cache} ({error})"
+        ) from None
+
+
+def _shipped() -> Path:
+    return Path(str(files("stmg") / "weights"))
+
+
+def _checkout() -> Path:
+    """`weights/` of the repository, if the package is run from one."""
+    return Path(str(files("stmg"))).parents[1] / "weights"
 
 
 def _download(name: str) -> Path:
@@ -36,7 +68,7 @@ def _download(name: str) -> Path:
     except ImportError:
         raise MissingPackageError(f'{name} looks like a Hub id; loading it needs: pip install "stmg[hub]"') from None
     try:
-        return Path(snapshot_download(name, allow_patterns=[WEIGHTS, CARD]))
+        return Path(snapshot_download(name, allow_patterns=[WEIGHTS, CARD, *CORRECTOR_FILES]))
     except Exception as error:  # whatever the Hub, the network or the disk raises
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise ModelError(f"{name} could not be downloaded from the Hub: {reason}") from None

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 class Pretrained:
     """What can be saved as a checkpoint, and pushed to the Hub."""
 
-    def save_pretrained(self, folder: str | PathLike[str], *, card: object = None, half: bool = False) -> Path:
+    def save_pretrained(self, folder: str | PathLike[str], *, card: object = None, bits: int = 32) -> Path:
         """Write a checkpoint folder, as `stmg.save` does."""
-        saved: Path = checkpoints("store").save(self, Path(folder), card, half=half)
+        saved: Path = checkpoints("store").save(self, Path(folder), card, bits=bits)
         return saved
 
     def push_to_hub(
@@ -26,14 +26,14 @@ class Pretrained:
         repo_id: str,
         *,
         card: object = None,
-        half: bool = False,
+        bits: int = 32,
         private: bool | None = None,
         token: str | None = None,
         commit_message: str = "Upload a checkpoint of stmg",
     ) -> str:
         """Save a checkpoint in a repository of the Hub, created if it is not there; returns its address."""
         url: str = checkpoints("hub").push_to_hub(
-            self, repo_id, card=card, half=half, private=private, token=token, commit_message=commit_message
+            self, repo_id, card=card, bits=bits, private=private, token=token, commit_message=commit_message
         )
         return url
 
