@@ -133,6 +133,14 @@ def test_a_checkpoint_is_adapted_from_the_command_line(tmp_path, drive, monkeypa
     results = list(segmenter.stream(panning(6, SIZE), mode="online"))
     assert any(result.cost.macs == read_corrector_card(tmp_path / "out").macs for result in results[1:])
     assert not (tmp_path / "out" / "adapt" / "pairs").exists()
+    for source in (tmp_path / "out", segmenter):
+        stmg.export(source, tmp_path / "exported", size=(64, 96))
+        exported = stmg.load(tmp_path / "exported")
+        assert type(exported.settings.corrector).__name__ == "GraphCorrector"
+        assert read_corrector_card(tmp_path / "exported").size == (64, 96)
+        assert len(list(exported.stream(panning(4, (64, 96)), mode="online"))) == 4
+    stmg.export("small-streets", tmp_path / "exported", size=(64, 96))
+    assert not has_corrector(tmp_path / "exported")
 
 
 def test_a_black_box_in_onnx_is_adapted_and_runs_without_torch(tmp_path, drive, monkeypatch):

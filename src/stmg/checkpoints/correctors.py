@@ -93,15 +93,24 @@ def load_corrector(folder: str | Path, engine: Engine | None = None, device: str
             raise ModelError(f"{folder} has no {GRAPH}: adapt again where onnx is installed, or run it with PyTorch")
         return GraphCorrector(graph, engine, card.num_classes, card.size, Cost(card.macs, 0, card.params))
     try:
-        import torch
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-    except ModuleNotFoundError:
+        from stmg.runtimes.torch import find_device
+        from stmg.runtimes.torch_corrector import TorchCorrector
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
         raise MissingPackageError(f'the corrector of {folder} needs PyTorch here: pip install "stmg[torch]"') from None
-    from stmg.networks.corrector import Corrector as CorrectorNetwork
-    from stmg.runtimes.torch import find_device
-    from stmg.runtimes.torch_corrector import TorchCorrector
+    return TorchCorrector(load_corrector_network(folder), find_device(device))
 
+
+def load_corrector_network(folder: Path) -> CorrectorNetwork:
+    """The corrector of a folder as a PyTorch module."""
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    from stmg.networks.corrector import Corrector as CorrectorNetwork
+
+    card = read_corrector_card(folder)
     module = CorrectorNetwork(card.num_classes, card.width)
     try:
         module.load_state_dict(load_file(folder / WEIGHTS))
@@ -111,7 +120,30 @@ def load_corrector(folder: str | Path, engine: Engine | None = None, device: str
         raise ModelError(f"{folder / WEIGHTS} is of another corrector than {CARD} says") from None
     if not all(bool(torch.isfinite(value).all()) for value in module.state_dict().values()):
         raise ModelError(f"the weights in {folder / WEIGHTS} are not finite: adapt again")
-    return TorchCorrector(module, find_device(device))
+    return module
+
+
+def describe_corrector(
+    module: CorrectorNetwork,
+    size: tuple[int, int],
+    motion: str,
+    graph: GraphModel | None = None,
+    notes: Mapping[str, object] | None = None,
+) -> CorrectorCard:
+    """The card of a corrector for frames of a size."""
+    from stmg.gating.counting import count_parameters
+    from stmg.networks.corrector import count_macs
+
+    return CorrectorCard(
+        num_classes=module.num_classes,
+        width=module.width,
+        size=size,
+        macs=count_macs(module.width, module.num_classes, size),
+        params=count_parameters(module),
+        motion=motion,
+        graph=graph,
+        notes=notes or {},
+    )
 
 
 def save_corrector(module: CorrectorNetwork, card: CorrectorCard, folder: Path) -> None:

@@ -14,11 +14,18 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stmg.checkpoints.card import Card
+from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
+from stmg.checkpoints.correctors import (
+    describe_corrector,
+    load_corrector_network,
+    read_corrector_card,
+    save_corrector,
+)
 from stmg.checkpoints.describe import card_of_network, card_of_segmenter, network_of_segmenter
 from stmg.checkpoints.difference import Difference, compare_export
 from stmg.checkpoints.graphs import CompareGraph, EncodeGraph, FullGraph, PartialGraph, write_graph
 from stmg.checkpoints.quantize import Batches, Inputs, quantize
-from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, load
+from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, find_corrector, load
 from stmg.checkpoints.torch_models import resolve_network
 from stmg.errors import MissingPackageError, ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
@@ -26,6 +33,7 @@ from stmg.runtimes.engine import Pair
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.manifest import FORMATS, MANIFEST, GraphFile, Manifest, write_manifest
 from stmg.runtimes.torch import TorchRuntime
+from stmg.runtimes.torch_corrector import TorchCorrector
 from stmg.segmenter import VideoSegmenter
 from stmg.video.frames import Image, resize_image
 from stmg.video.sources import open_video
@@ -62,10 +70,12 @@ def export(
         segmenter = stmg.load("lite0")
     """
     folder = Path(folder)
+    model = ModelSpec(name=str(model), size=size) if isinstance(model, str | Path) else model
     network, card = _network_and_card(model, size, card)
     size = size or card.size
     calibration = None if int8 is None else _read_frames(int8, size, CALIBRATION_FRAMES, CALIBRATION_EVERY)
     export_network(network, card, size, to, folder, calibration=calibration)
+    _export_corrector(model, size, folder)
     exported = load(folder).runtime
     assert isinstance(exported, ExportedRuntime)
     frames = _read_frames(check if check is not None else int8, size, CHECK_FRAMES)
@@ -145,11 +155,28 @@ def export_network(
     )
 
 
+def _export_corrector(model: ModelSpec | nn.Module | VideoSegmenter, size: tuple[int, int], folder: Path) -> None:
+    """Write the corrector of a model, if it has one, beside its graphs and for their frame size."""
+    for name in CORRECTOR_FILES:
+        (folder / name).unlink(missing_ok=True)
+    if isinstance(model, ModelSpec):
+        source = find_corrector(model)
+        if source is None:
+            return
+        module, known = load_corrector_network(source), read_corrector_card(source)
+        card = describe_corrector(module, size, known.motion, notes=known.notes)
+    else:
+        corrector = model.settings.corrector if isinstance(model, VideoSegmenter) else None
+        if not isinstance(corrector, TorchCorrector):
+            return
+        module = corrector.module
+        card = describe_corrector(module, size, model.settings.motion.name)
+    save_corrector(module, card, folder)
+
+
 def _network_and_card(
-    model: str | Path | ModelSpec | nn.Module | VideoSegmenter, size: tuple[int, int] | None, card: Card | None
+    model: ModelSpec | nn.Module | VideoSegmenter, size: tuple[int, int] | None, card: Card | None
 ) -> tuple[AcceleratedNetwork, Card]:
-    if isinstance(model, str | Path):
-        model = ModelSpec(name=str(model), size=size)
     if isinstance(model, ModelSpec):
         if card is not None:
             raise SettingsError(f"card cannot be used with {model.name}: it has its own")

@@ -139,7 +139,7 @@ def load(
 def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
     """The segmenter a spec describes; `model` is the network itself, where a checkpoint is of a user's own."""
     segmenter = _resolve_network(_adapted_graph(spec) if has_corrector(spec.name) else spec, model)
-    folder = _corrector_folder(spec)
+    folder = find_corrector(spec)
     if folder is None:
         return segmenter
     engine = getattr(segmenter.runtime, "engine", None)
@@ -150,7 +150,8 @@ def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
     return segmenter.another(corrector=corrector)
 
 
-def _corrector_folder(spec: ModelSpec) -> Path | None:
+def find_corrector(spec: ModelSpec) -> Path | None:
+    """The folder of the corrector that a spec's model runs with, if any."""
     if spec.corrector is not None:
         return None if spec.corrector == "none" else Path(spec.corrector)
     if is_graph_file(spec.name) or is_user_function(spec.name) or is_network(spec.name):

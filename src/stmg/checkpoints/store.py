@@ -93,4 +93,3 @@ def load_network(
         first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
         raise ModelError(f"the weights in {folder} are of another network than {card.network}: {first}") from None
     return network, card
-

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from stmg.cli.options import (
     Activation,
+    Corrector,
     ModelOptions,
     Normalize,
     Out,
@@ -46,6 +47,7 @@ def export(
     output: Output = None,
     activation: Activation = None,
     threshold: Threshold = None,
+    corrector: Corrector = None,
 ) -> None:
     """Export a model to ONNX or OpenVINO, and compare it with PyTorch.
 
@@ -56,7 +58,13 @@ def export(
 
     console = Console()
     options = ModelOptions(
-        weights=weights, normalize=normalize, output=output, activation=activation, threshold=threshold, threads=threads
+        weights=weights,
+        normalize=normalize,
+        output=output,
+        activation=activation,
+        threshold=threshold,
+        threads=threads,
+        corrector=corrector,
     )
     spec = make_spec(model, options, size=size)
     with console.status(f"exporting {escape(model)} to {escape(to)}"):

@@ -6,11 +6,10 @@ import shutil
 from pathlib import Path
 
 from stmg.checkpoints.card import CARD
-from stmg.checkpoints.correctors import CorrectorCard, GraphModel, save_corrector
+from stmg.checkpoints.correctors import GraphModel, describe_corrector, save_corrector
 from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.checkpoints.resolve import ModelSpec, is_export, is_graph_file, is_network
 from stmg.checkpoints.user_code import is_user_function
-from stmg.gating.counting import count_parameters
 from stmg.runtimes.normalization import Normalization
 from stmg.training.adapt.train import Adapted
 
@@ -19,16 +18,7 @@ def write_adapted(spec: ModelSpec, adapted: Adapted, motion: str, notes: dict[st
     """Write the corrector, and a copy of its model where that is a file or a folder; whether there is a copy."""
     folder.mkdir(parents=True, exist_ok=True)
     graph = _copy_model(spec, folder)
-    card = CorrectorCard(
-        num_classes=adapted.module.num_classes,
-        width=adapted.module.width,
-        size=adapted.size,
-        macs=adapted.macs,
-        params=count_parameters(adapted.module),
-        motion=motion,
-        graph=graph,
-        notes=notes,
-    )
+    card = describe_corrector(adapted.module, adapted.size, motion, graph, notes)
     save_corrector(adapted.module, card, folder)
     return not (is_user_function(spec.name) or is_network(spec.name))
 
