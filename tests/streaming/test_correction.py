@@ -6,7 +6,7 @@ import pytest
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.anchors import compute_anchor
-from stmg.streaming.correction import Evidence, correct_blended, correct_warped, make_evidence
+from stmg.streaming.correction import Evidence, correct, make_evidence, view_blended, view_warped
 from stmg.streaming.cost import Cost
 from stmg.streaming.foreground import Segmentation
 from stmg.streaming.schedulers import FixedPeriod, Level
@@ -22,8 +22,8 @@ class Painter:
 
     num_classes = CLASSES
 
-    def __init__(self, strength=1.0):
-        self.strength, self.seen = strength, []
+    def __init__(self, strength=1.0, *, between=True):
+        self.strength, self.between, self.seen = strength, between, []
 
     def correct(self, image, before, logits):
         self.seen.append((image, before, logits))
@@ -67,9 +67,16 @@ def test_realtime_corrects_what_is_older_than_its_frame():
     assert len(painter.seen) == len(old)
 
 
+def test_offline_does_without_one_that_is_no_help_between_two_computed_frames():
+    painter = Painter(between=False)
+    results = list(VideoSegmenter(colors, corrector=painter).stream(panning(9), mode="offline"))
+    assert any(result.level is Level.CARRY for result in results)
+    assert not painter.seen
+
+
 def test_what_was_warped_stays_where_the_mask_is_weak():
     anchor = compute_anchor(CallableRuntime(colors), Frame(texture(*SIZE)), Painter())
-    shown, mask = correct_warped(Painter(0.05), anchor.evidence, None, texture(*SIZE), anchor.shown, 0.5)
+    shown, mask = correct(Painter(0.05), view_warped(anchor.evidence, None, texture(*SIZE)), anchor.shown, 0.5)
     assert shown.labels is anchor.labels
     assert mask.max() == np.float32(0.05)
 
@@ -79,7 +86,7 @@ def test_a_foreground_is_corrected_softly():
     shown = Segmentation(np.zeros(SIZE, np.uint8), probability)
     evidence = make_evidence(texture(*SIZE), shown, None, 2)
     assert np.allclose(np.exp(evidence.logits[:, :, 1]), 0.2)
-    corrected, _ = correct_warped(Painter(), evidence, None, texture(*SIZE), shown, 0.5)
+    corrected, _ = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), shown, 0.5)
     assert corrected.probability[:, :56].min() > 0.9
     assert np.allclose(corrected.probability[:, 72:], 0.2)
     assert corrected.labels[:, :56].all()
@@ -100,12 +107,11 @@ def test_probabilities_of_any_resolution_are_brought_to_the_grid():
 
 
 def test_one_pass_sees_both_sides():
-    painter, image = Painter(), texture(*SIZE)
+    image = texture(*SIZE)
     black, white = (np.full((48, 64, 3), value, np.uint8) for value in (0, 200))
     ones, twos = (np.log(np.full((12, 16, CLASSES), share, np.float32)) for share in (0.2, 0.4))
     share = np.full((24, 32), 0.25, np.float32)
     sides = (Evidence(black, ones), None), (Evidence(white, twos), None)
-    correct_blended(painter, sides, share, image, Segmentation(np.zeros(SIZE, np.uint8)), 0.5)
-    _, before, logits = painter.seen[0]
+    _, before, logits = view_blended(sides, share, image)
     assert np.allclose(before, 150, atol=1)
     assert np.allclose(np.exp(logits), 0.35)

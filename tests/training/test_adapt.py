@@ -87,7 +87,8 @@ def test_it_learns_to_mend_what_motion_leaves(tmp_path):
         CPU,
     )
     assert adapted.check.helps
-    assert adapted.check.corrected < 0.8 * adapted.check.warped
+    assert adapted.check.carried.corrected < 0.8 * adapted.check.carried.uncorrected
+    assert adapted.check.between.corrected < adapted.check.between.uncorrected
 
 
 def test_clips_are_the_same_each_time_and_held_out_ones_are_later():
@@ -103,6 +104,16 @@ def test_clips_are_the_same_each_time_and_held_out_ones_are_later():
 def test_only_what_is_to_be_trained_on_is_looked_at(drive):
     names = [video.name for video in list_videos(["street:0-1", drive])]
     assert names == ["street 0", "street 1", "drive"]
+
+
+def test_images_of_a_folder_are_set_in_motion(tmp_path):
+    for index, image in enumerate(panning(5, SIZE)):
+        cv2.imwrite(str(tmp_path / f"{index}.png"), image)
+    (video,) = list_videos([tmp_path])
+    source = ClipSource([video], CallableRuntime(colors), DisMotion(), SIZE, 3, 0.0, seed=1)
+    for clip_of_it in (source.get(0), source.get_held_out(0)):
+        assert len(clip_of_it.images) == 4
+        assert not np.array_equal(clip_of_it.images[0], clip_of_it.images[3])
 
 
 def test_flows_lead_both_ways_along_a_clip():
@@ -123,7 +134,7 @@ QUICK = ("--steps", 4, "--pairs", 16, "--longest", 3)
 
 
 def test_a_checkpoint_is_adapted_from_the_command_line(tmp_path, drive, monkeypatch):
-    monkeypatch.setattr("stmg.training.adapt.train.HELP", 1e9)  # whatever it learned in four steps
+    monkeypatch.setattr("stmg.training.adapt.check.HELP", 1e9)  # whatever it learned in four steps
     done = run_stmg("adapt", "small-streets", "--on", drive, "--size", "96x128", "--out", tmp_path / "out", *QUICK)
     assert done.returncode == 0, done.stderr
     assert "to use it: stmg segment VIDEO --model" in done.stdout
@@ -144,7 +155,7 @@ def test_a_checkpoint_is_adapted_from_the_command_line(tmp_path, drive, monkeypa
 
 
 def test_a_black_box_in_onnx_is_adapted_and_runs_without_torch(tmp_path, drive, monkeypatch):
-    monkeypatch.setattr("stmg.training.adapt.train.HELP", 1e9)
+    monkeypatch.setattr("stmg.training.adapt.check.HELP", 1e9)
     graph = save_one_channel(tmp_path / "net.onnx", sigmoid=False, size=SIZE)
     done = run_stmg("adapt", graph, "--on", drive, "--out", tmp_path / "out", "--normalize", "none", *QUICK)
     assert done.returncode == 0, done.stderr

@@ -52,6 +52,8 @@ class CorrectorCard:
     params: int
     motion: str
     """The level of motion that it learned to mend."""
+    between: bool = True
+    """Whether it helped frames between two computed ones too; if not, offline mode does without."""
     graph: GraphModel | None = None
     """The model it is for, where that is a graph file in the same folder."""
     notes: Mapping[str, object] = field(default_factory=dict)
@@ -91,7 +93,8 @@ def load_corrector(folder: str | Path, engine: Engine | None = None, device: str
         graph = folder / GRAPH
         if not graph.is_file():
             raise ModelError(f"{folder} has no {GRAPH}: adapt again where onnx is installed, or run it with PyTorch")
-        return GraphCorrector(graph, engine, card.num_classes, card.size, Cost(card.macs, 0, card.params))
+        cost = Cost(card.macs, 0, card.params)
+        return GraphCorrector(graph, engine, card.num_classes, card.size, cost, between=card.between)
     try:
         from stmg.runtimes.torch import find_device
         from stmg.runtimes.torch_corrector import TorchCorrector
@@ -99,7 +102,7 @@ def load_corrector(folder: str | Path, engine: Engine | None = None, device: str
         if error.name != "torch":
             raise
         raise MissingPackageError(f'the corrector of {folder} needs PyTorch here: pip install "stmg[torch]"') from None
-    return TorchCorrector(load_corrector_network(folder), find_device(device))
+    return TorchCorrector(load_corrector_network(folder), find_device(device), between=card.between)
 
 
 def load_corrector_network(folder: Path) -> CorrectorNetwork:
@@ -127,6 +130,8 @@ def describe_corrector(
     module: CorrectorNetwork,
     size: tuple[int, int],
     motion: str,
+    *,
+    between: bool,
     graph: GraphModel | None = None,
     notes: Mapping[str, object] | None = None,
 ) -> CorrectorCard:
@@ -141,6 +146,7 @@ def describe_corrector(
         macs=count_macs(module.width, module.num_classes, size),
         params=count_parameters(module),
         motion=motion,
+        between=between,
         graph=graph,
         notes=notes or {},
     )

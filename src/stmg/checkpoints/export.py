@@ -164,13 +164,13 @@ def _export_corrector(model: ModelSpec | nn.Module | VideoSegmenter, size: tuple
         if source is None:
             return
         module, known = load_corrector_network(source), read_corrector_card(source)
-        card = describe_corrector(module, size, known.motion, notes=known.notes)
+        card = describe_corrector(module, size, known.motion, between=known.between, notes=known.notes)
     else:
         corrector = model.settings.corrector if isinstance(model, VideoSegmenter) else None
         if not isinstance(corrector, TorchCorrector):
             return
         module = corrector.module
-        card = describe_corrector(module, size, model.settings.motion.name)
+        card = describe_corrector(module, size, model.settings.motion.name, between=corrector.between)
     save_corrector(module, card, folder)
 
 

@@ -21,7 +21,10 @@ def adapt(
     on: Annotated[
         list[str],
         typer.Option(
-            "--on", metavar="VIDEO", help="Video, folder of videos, or dataset to adapt to. Repeat.", show_default=False
+            "--on",
+            metavar="VIDEO",
+            help="Video, folder of videos or images, or dataset to adapt to. Repeat.",
+            show_default=False,
         ),
     ],
     out: Annotated[
@@ -87,12 +90,16 @@ def adapt(
     if not check.clips:
         console.print("[yellow]nothing could be held out to check it on: the video is too short, or cut too often[/]")
     else:
-        console.print(
-            f"on {check.clips} clips held out, labels differ from the network's on {check.warped:.2%} of the pixels "
-            f"with motion alone, on {check.corrected:.2%} corrected"
-        )
+        console.print(f"on {check.clips} clips held out, labels differ from the network's")
+        for what, change in (("carried from one frame", check.carried), ("between two frames", check.between)):
+            console.print(
+                f"  {what + ':':24}on {change.uncorrected:.2%} of the pixels with motion alone, "
+                f"on {change.corrected:.2%} corrected"
+            )
     if not outcome.kept:
         console.print("[yellow]the corrector is no help there; the model stays as it was[/]")
         return
+    if not check.between.is_less:
+        console.print("[yellow]between two computed frames it is no help: offline mode does without[/]")
     use = f"--model {out}" if outcome.whole else f"--model {model} --corrector {out}"
     console.print(f"to use it: stmg segment VIDEO {escape(use)}", soft_wrap=True)

@@ -14,7 +14,7 @@ from stmg.data.files import FrameFiles, LabelCode
 from stmg.data.video_file import VideoFile
 from stmg.errors import DataError, SettingsError
 from stmg.files import build_dataclass
-from stmg.video.labels import IGNORE
+from stmg.video.labels import IGNORE, MAX_CLASSES
 from stmg.video.overlay import default_palette
 from stmg.video.readers import IMAGE_SUFFIXES, natural_order
 
@@ -65,6 +65,12 @@ def open_videos(path: Path) -> Dataset:
     files = [path] if path.is_file() else sorted(entry for entry in path.iterdir() if is_video(entry))
     videos: tuple[Video, ...] = tuple(VideoFile(file) for file in files)
     return Dataset(path.name, (), np.zeros((0, 3), np.uint8), {"all": videos})
+
+
+def open_images(path: Path) -> Dataset:
+    """A folder of images without labels, as stills, in the split `all`."""
+    entry = _video(path, VideoEntry("."), LabelCode(MAX_CLASSES))
+    return Dataset(path.name, (), np.zeros((0, 3), np.uint8), {"all": (entry,)})
 
 
 def open_folder(path: str | Path) -> Dataset:

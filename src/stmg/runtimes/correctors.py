@@ -22,10 +22,20 @@ class GraphCorrector:
     """Runs the graph of a corrector at the frame size it was exported for; other sizes are brought to it and back.
 
     size: (H, W) of the frames.
+    between: whether it is for frames between two computed ones too.
     """
 
-    def __init__(self, graph: Path, engine: Engine, num_classes: int, size: tuple[int, int], cost: Cost) -> None:
-        self.num_classes, self.size = num_classes, size
+    def __init__(
+        self,
+        graph: Path,
+        engine: Engine,
+        num_classes: int,
+        size: tuple[int, int],
+        cost: Cost,
+        *,
+        between: bool = True,
+    ) -> None:
+        self.num_classes, self.size, self.between = num_classes, size, between
         self._cost = cost
         self._run = engine.compile(graph, (), OUTPUTS, None)
 

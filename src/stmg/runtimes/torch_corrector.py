@@ -16,10 +16,13 @@ from stmg.video.frames import Image
 
 
 class TorchCorrector:
-    """Runs a copy of a corrector."""
+    """Runs a copy of a corrector.
 
-    def __init__(self, module: Corrector, device: torch.device) -> None:
-        self.device = device
+    between: whether it is for frames between two computed ones too.
+    """
+
+    def __init__(self, module: Corrector, device: torch.device, *, between: bool = True) -> None:
+        self.device, self.between = device, between
         self.module = copy.deepcopy(module).to(device).eval().requires_grad_(False)
         self._params = count_parameters(self.module)
 

@@ -8,7 +8,15 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.streaming.correction import Corrector, Evidence, correct_blended, correct_warped, make_evidence
+from stmg.streaming.correction import (
+    Corrector,
+    Evidence,
+    View,
+    correct,
+    make_evidence,
+    view_blended,
+    view_warped,
+)
 from stmg.streaming.flow import Flow, Map, find_positions, is_outside, remap, sample_maps, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation, threshold_probability, warp_segmentation
 from stmg.streaming.runtime import Runtime
@@ -96,7 +104,7 @@ def carry_corrected(
     shown = carry_segmentation(anchor, flow)
     if corrector is None or anchor.evidence is None:
         return shown, None
-    return correct_warped(corrector, anchor.evidence, flow, image, shown, anchor.threshold)
+    return correct(corrector, view_warped(anchor.evidence, flow, image), shown, anchor.threshold)
 
 
 def blend_corrected(
@@ -105,12 +113,18 @@ def blend_corrected(
     """What a frame between two anchors shows, corrected in one pass that sees both; and the mask, if there is one."""
     small = shrink(image)
     shown = blend_segmentation(left, right, small)
-    one, two = left.anchor.evidence, right.anchor.evidence
-    if corrector is None or one is None or two is None:
+    if corrector is None or left.anchor.evidence is None or right.anchor.evidence is None:
         return shown, None
+    return correct(corrector, view_between(left, right, image, small), shown, left.anchor.threshold)
+
+
+def view_between(left: Side, right: Side, image: Image, small: Image) -> View:
+    """What a corrector is shown of a frame between two anchors; `small` is the frame as `shrink` makes it."""
+    one, two = left.anchor.evidence, right.anchor.evidence
+    assert one is not None
+    assert two is not None
     ours, theirs = (_WEIGHTS[match_error(side, small)] / side.distance for side in (left, right))
-    sides = (one, left.flow), (two, right.flow)
-    return correct_blended(corrector, sides, ours / (ours + theirs), image, shown, left.anchor.threshold)
+    return view_blended(((one, left.flow), (two, right.flow)), ours / (ours + theirs), image)
 
 
 def blend_segmentation(left: Side, right: Side, small: Image) -> Segmentation:

@@ -25,6 +25,10 @@ class Corrector(Protocol):
     def num_classes(self) -> int:
         """Of its logits, at least 2: one channel counts as background and foreground."""
 
+    @property
+    def between(self) -> bool:
+        """Whether it is for frames between two computed ones too, as in offline mode."""
+
     def correct(self, image: Image, before: Image, logits: NDArray[np.float32]) -> tuple[NDArray[np.float32], Map]:
         """Logits (h, w, C) and mask (h, w) of a frame, from it and an earlier one warped onto it, both at half size,
         and the earlier one's logits, warped too."""
@@ -77,23 +81,26 @@ def shrink_view(image: Image) -> Image:
     return resize_image(image, (max(1, image.shape[0] // VIEW), max(1, image.shape[1] // VIEW)))
 
 
-def correct_warped(
-    corrector: Corrector, evidence: Evidence, flow: Flow | None, image: Image, shown: Segmentation, threshold: float
-) -> tuple[Segmentation, Map]:
-    """What a frame shows that was warped along `flow` from one computed frame, corrected; and the mask."""
-    before, logits = warp(evidence.image, flow), warp(evidence.logits, flow)
-    return _apply(*corrector.correct(shrink_view(image), before, logits), shown, threshold)
+class View(NamedTuple):
+    """What a corrector is shown of a frame."""
+
+    image: Image
+    """The frame, at half size."""
+    before: Image
+    """Computed frames warped onto it."""
+    logits: NDArray[np.float32]
+    """Theirs, warped too; (h, w, C)."""
 
 
-def correct_blended(
-    corrector: Corrector,
-    sides: tuple[tuple[Evidence, Flow | None], tuple[Evidence, Flow | None]],
-    share: Map,
-    image: Image,
-    shown: Segmentation,
-    threshold: float,
-) -> tuple[Segmentation, Map]:
-    """What a frame shows that was blended from two computed frames, corrected in one pass that sees both.
+def view_warped(evidence: Evidence, flow: Flow | None, image: Image) -> View:
+    """A frame and the one computed frame that it is warped from."""
+    return View(shrink_view(image), warp(evidence.image, flow), warp(evidence.logits, flow))
+
+
+def view_blended(
+    sides: tuple[tuple[Evidence, Flow | None], tuple[Evidence, Flow | None]], share: Map, image: Image
+) -> View:
+    """A frame and the two computed frames that it is blended from.
 
     share: of the first of them, in [0, 1], (h, w) at any size.
     """
@@ -104,7 +111,12 @@ def correct_blended(
     before = (theirs + wide * (ours.astype(np.float32) - theirs)).astype(np.uint8)
     cells = cv2.resize(share, one.logits.shape[1::-1], interpolation=cv2.INTER_AREA)[:, :, None]
     mixed = cells * np.exp(warp(one.logits, first)) + (1 - cells) * np.exp(warp(two.logits, second))
-    return _apply(*corrector.correct(shrink_view(image), before, np.log(np.maximum(mixed, _SURE))), shown, threshold)
+    return View(shrink_view(image), before, np.log(np.maximum(mixed, _SURE)))
+
+
+def correct(corrector: Corrector, view: View, shown: Segmentation, threshold: float) -> tuple[Segmentation, Map]:
+    """What a frame shows, `shown` before it was corrected; and the mask."""
+    return _apply(*corrector.correct(*view), shown, threshold)
 
 
 def _apply(logits: NDArray[np.float32], mask: Map, shown: Segmentation, threshold: float) -> tuple[Segmentation, Map]:

@@ -38,7 +38,8 @@ class Offline:
     def __init__(self, runtime: Runtime, settings: StreamSettings, workers: int | None = None) -> None:
         self.runtime, self.settings = runtime.for_throughput(), settings
         self.scheduler, self.motion = settings.offline, settings.motion
-        self.corrector = settings.corrector
+        corrector = settings.corrector
+        self.corrector = corrector if corrector is not None and corrector.between else None
         self.both_ways = bool(getattr(self.motion, "both_ways", False))
         self.workers = workers or 1 + (os.cpu_count() or 1)
 

@@ -14,7 +14,7 @@ from stmg.streaming.anchors import softmax
 from stmg.streaming.audit import SELDOM, Audit, Steering, compare
 from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step
 from stmg.streaming.correction import Evidence as CorrectorEvidence
-from stmg.streaming.correction import add_cost, correct_warped, make_evidence
+from stmg.streaming.correction import add_cost, correct, make_evidence, view_warped
 from stmg.streaming.flow import Flow, Map, compose, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation, warp_segmentation
 from stmg.streaming.masks import Masks
@@ -203,7 +203,7 @@ class Online:
         shown = warp_segmentation(Segmentation(state.labels, state.probability), flow, self.runtime.threshold)
         if self.corrector is None or state.evidence is None:
             return shown, None
-        return correct_warped(self.corrector, state.evidence, flow, frame.image, shown, self.runtime.threshold)
+        return correct(self.corrector, view_warped(state.evidence, flow, frame.image), shown, self.runtime.threshold)
 
     def _evidence(self, frame: Frame, shown: Segmentation, logits: Any) -> CorrectorEvidence | None:
         if self.corrector is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from stmg.data.catalogue import open_dataset
 from stmg.data.clips import Clips
 from stmg.data.dataset import Dataset
 from stmg.errors import SettingsError, TrainingError
+from stmg.training.averaging import moving_average
 from stmg.training.base_stage import BaseStage
 from stmg.training.batches import Batch, load_batches, make_clips
 from stmg.training.log import Log
@@ -125,7 +126,7 @@ class _Worker:
             module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
         average = None
         if recipe.ema_decay:
-            average = AveragedModel(module.network, multi_avg_fn=_moving_average(recipe.ema_decay), use_buffers=True)
+            average = AveragedModel(module.network, multi_avg_fn=moving_average(recipe.ema_decay), use_buffers=True)
         optimizer = make_optimizer(module, recipe.optimizer)
         progress = Progress()
         state = TrainingState(module, optimizer, progress, fabric.strategy.precision, average)
@@ -214,21 +215,6 @@ class _Worker:
         for name in ("last", "best") if score > progress.best else ("last",):
             save(finished, self.folder / name, replace(card, notes=notes))
         progress.best = max(progress.best, score)
-
-
-def _moving_average(decay: float) -> Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]:
-    """A moving average that forgets faster while it is young."""
-
-    @torch.no_grad()
-    def update(average: Sequence[Tensor], current: Sequence[Tensor], count: Tensor | int) -> None:
-        weight = min(decay, (1 + float(count)) / (10 + float(count)))
-        for old, new in zip(average, current, strict=True):
-            if old.is_floating_point():
-                old.lerp_(new, 1 - weight)
-            else:
-                old.copy_(new)
-
-    return update
 
 
 def _freeze_norms(module: nn.Module) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from stmg.data.augment import plain_look
+from stmg.data.augment import sample_look
+from stmg.data.clips import is_moving
 from stmg.data.dataset import Video
-from stmg.data.options import Motion
+from stmg.data.options import Augment, Motion
 from stmg.data.stills import clip_from_still
 from stmg.errors import DataError
 from stmg.streaming.continuity import find_step
@@ -20,7 +21,8 @@ from stmg.streaming.runtime import Runtime
 from stmg.video.frames import Frame, Image
 
 STILLS = Motion(zoom=0.04, pan=0.03, tilt=0.02, object_speed=0.03, max_gap=1)
-STILL_LENGTH = 9
+CLOSER = (1.0, 1.4)  # how much nearer a still is seen, so that what comes into the frame is in the still
+PLAIN = Augment(scale=CLOSER, flip=False, brightness=0, contrast=0, gamma=0, saturation=0, tint=0)
 HELD_OUT = 0.2  # of each video, at its end
 
 
@@ -60,22 +62,21 @@ class ClipSource:
         """A clip to learn from."""
         rng = np.random.default_rng((self.seed, number))
         video, learned = self._choose(rng)
-        if learned > 2 and rng.random() >= self.still_share:
-            length = min(self.longest + 1, learned)
-            clip = self._cut(video, int(rng.integers(0, learned - length + 1)), length)
+        if rng.random() >= self.still_share:
+            clip = self._cut(video, range(learned), rng)
             if clip is not None:
                 return clip
         return self._from_still(video.image(int(rng.integers(0, learned)), self.size), rng)
 
     def get_held_out(self, number: int) -> Clip | None:
-        """A clip of what is not learned from, without a still; None if there is no such clip."""
+        """A clip of what is not learned from: of a moving video as it is, of stills set in motion."""
         rng = np.random.default_rng((self.seed, number, 1))
         video, learned = self._choose(rng)
-        rest = len(video) - learned
-        if rest < 3:
+        if is_moving(video):
+            return self._cut(video, range(learned, len(video)), rng)
+        if learned == len(video):
             return None
-        length = min(self.longest + 1, rest)
-        return self._cut(video, learned + int(rng.integers(0, rest - length + 1)), length)
+        return self._from_still(video.image(int(rng.integers(learned, len(video))), self.size), rng)
 
     def _choose(self, rng: np.random.Generator) -> tuple[Video, int]:
         """A video, longer ones more often, and how many of its frames are learned from."""
@@ -83,15 +84,19 @@ class ClipSource:
         video = self.videos[int(rng.choice(len(lengths), p=lengths / lengths.sum()))]
         return video, max(1, round(len(video) * (1 - HELD_OUT)))
 
-    def _cut(self, video: Video, start: int, length: int) -> Clip | None:
-        """Frames of a video; None if they do not show one scene."""
-        images = [video.image(start + at, self.size) for at in range(length)]
-        return self._follow(images)
+    def _cut(self, video: Video, frames: range, rng: np.random.Generator) -> Clip | None:
+        """Some of these frames of a video; None if they do not show one scene in motion."""
+        if not is_moving(video) or len(frames) < 3:
+            return None
+        length = min(self.longest + 1, len(frames))
+        start = frames.start + int(rng.integers(0, len(frames) - length + 1))
+        return self._follow([video.image(start + at, self.size) for at in range(length)])
 
     def _from_still(self, image: Image, rng: np.random.Generator) -> Clip:
         labels = self.runtime.labels(self.runtime.full(self.runtime.prepare(image)).logits, self.size)
         movable = tuple(int(class_id) for class_id in np.unique(labels))
-        frames, _ = clip_from_still(image, labels, STILL_LENGTH, STILLS, movable, plain_look(self.size, self.size), rng)
+        look = sample_look(replace(PLAIN, crop=self.size), self.size, 1.0, rng)
+        frames, _ = clip_from_still(image, labels, self.longest + 1, STILLS, movable, look, rng)
         images = list(frames)
         return self._follow(images) or Clip(images[:1] * 2, [None])
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stmg.checkpoints.resolve import ModelSpec, resolve, working_size
-from stmg.data.catalogue import open_dataset
+from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Video
+from stmg.data.folder import open_images
 from stmg.runtimes.torch import find_device
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.fit import fit_motion
@@ -46,7 +47,7 @@ def adapt(
     """Train a corrector for a model on videos without labels, and write both into a folder.
 
     model: a name as `stmg.load` takes it, or a spec.
-    on: videos, folders of videos, or datasets, whose labels are not looked at.
+    on: videos, folders of videos or of images, or datasets, whose labels are not looked at.
     settings: how; the defaults take about 15 minutes on two cores.
 
         stmg.adapt("lite0-camvid", "drive.mp4", "lite0-adapted")
@@ -65,14 +66,17 @@ def adapt(
     adapted = train_corrector(segmenter, videos, folder / STATE, size, settings, device, on_progress)
     check, whole = adapted.check, False
     if check.helps:
-        held_out = {"clips": check.clips, "warped": round(check.warped, 5), "corrected": round(check.corrected, 5)}
         notes: dict[str, object] = {
             "model": spec.name,
             "frames": frames,
             "steps": adapted.steps,
             "pairs": adapted.pairs,
             "minutes": round(adapted.seconds / 60, 1),
-            "held_out": held_out,
+            "held_out": {
+                "clips": check.clips,
+                "carried": [round(share, 5) for share in check.carried],
+                "between": [round(share, 5) for share in check.between],
+            },
         }
         whole = write_adapted(spec, adapted, motion, notes, folder)
         shutil.rmtree(folder / STATE / "pairs", ignore_errors=True)
@@ -80,10 +84,11 @@ def adapt(
 
 
 def list_videos(sources: Sequence[str | Path]) -> list[Video]:
-    """All videos of some sources; of datasets with splits, those to train on."""
+    """All videos of some sources, a folder of images among them; of datasets with splits, those to train on."""
     videos: list[Video] = []
     for source in sources:
-        splits = open_dataset(source).splits
+        is_plain = Path(source).is_dir() and not is_dataset(source)
+        splits = (open_images(Path(source)) if is_plain else open_dataset(source)).splits
         chosen = [splits["train"]] if "train" in splits else splits.values()
         videos += [video for split in chosen for video in split]
     return videos

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,15 +12,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from stmg.streaming.anchors import Anchor, compute_anchor
-from stmg.streaming.correction import Corrector, Evidence, shrink_view
+from stmg.streaming.anchors import (
+    Anchor,
+    Side,
+    blend_corrected,
+    carry_corrected,
+    compute_anchor,
+    shrink,
+    view_between,
+)
+from stmg.streaming.correction import Corrector, view_warped
 from stmg.streaming.cost import Cost
-from stmg.streaming.flow import Flow, Map, compose, invert, warp
+from stmg.streaming.flow import Flow, Map, compose, invert
 from stmg.streaming.runtime import Runtime
 from stmg.training.adapt.clips import Clip
 from stmg.video.frames import Frame, Image
+from stmg.video.labels import Labels
 
-COMPUTED = 3  # frames of a clip that the network computes: as many pairs come of it
+COMPUTED = 4  # frames of a clip that the network computes: ten pairs come of them
 
 
 class Pair(NamedTuple):
@@ -45,26 +55,35 @@ class Watching:
 
 
 class Case(NamedTuple):
-    """A frame of a clip and a computed one that it may take its labels from."""
+    """A frame of a clip and the computed ones that it may take its labels from: one before it, or one on each side."""
 
     image: Image
     truth: Anchor
     """What the network says of the frame."""
-    source: Anchor
-    flow: Flow | None
-    """From the frame to the source."""
+    sides: tuple[Side, ...]
 
 
 def find_cases(clip: Clip, runtime: Runtime, watching: Corrector, rng: np.random.Generator) -> Iterator[Case]:
-    """Cases of a clip: the first frame carried to two later ones, and the last of those back to the other."""
-    others = rng.choice(np.arange(1, len(clip.images)), min(COMPUTED - 1, len(clip.images) - 1), replace=False)
+    """All cases between some frames of a clip, its first among them."""
+    others = rng.choice(np.arange(1, len(clip.images)), min(COMPUTED, len(clip.images)) - 1, replace=False)
     at = [0, *sorted(int(index) for index in others)]
     anchors = {index: compute_anchor(runtime, Frame(clip.images[index]), watching) for index in at}
-    for index in at[1:]:
-        yield Case(clip.images[index], anchors[index], anchors[0], find_flow(clip, index, 0))
-    if len(at) > 2:
-        middle, last = at[1:]
-        yield Case(clip.images[middle], anchors[middle], anchors[last], find_flow(clip, middle, last))
+
+    def side(frame: int, source: int) -> Side:
+        return Side(anchors[source], find_flow(clip, frame, source), abs(frame - source))
+
+    for before, frame in combinations(at, 2):
+        yield Case(clip.images[frame], anchors[frame], (side(frame, before),))
+    for before, frame, after in combinations(at, 3):
+        yield Case(clip.images[frame], anchors[frame], (side(frame, before), side(frame, after)))
+
+
+def carry_case(case: Case, corrector: Corrector | None) -> Labels:
+    """The labels that a stream would show of the frame."""
+    if len(case.sides) == 2:
+        return blend_corrected(corrector, *case.sides, case.image)[0].labels
+    (side,) = case.sides
+    return carry_corrected(corrector, side.anchor, side.flow, case.image)[0].labels
 
 
 def find_flow(clip: Clip, start: int, end: int) -> Flow | None:
@@ -81,11 +100,15 @@ def find_flow(clip: Clip, start: int, end: int) -> Flow | None:
 
 def make_pair(case: Case) -> Pair:
     """A case as a corrector sees it."""
-    source, truth = case.source.evidence, case.truth.evidence
-    assert isinstance(source, Evidence)
-    assert isinstance(truth, Evidence)
-    before, warped = warp(source.image, case.flow), warp(source.logits, case.flow)
-    return Pair(shrink_view(case.image), before, warped, truth.logits)
+    truth = case.truth.evidence
+    assert truth is not None
+    if len(case.sides) == 2:
+        view = view_between(*case.sides, case.image, shrink(case.image))
+    else:
+        (side,) = case.sides
+        assert side.anchor.evidence is not None
+        view = view_warped(side.anchor.evidence, side.flow, case.image)
+    return Pair(*view, truth.logits)
 
 
 class PairStore:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.optim.swa_utils import AveragedModel
 
 from stmg.data.dataset import Video
 from stmg.errors import SettingsError, require
@@ -21,20 +22,20 @@ from stmg.files import atomic_path
 from stmg.networks.corrector import Corrector, count_macs, fit_width
 from stmg.runtimes.torch_corrector import TorchCorrector
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.anchors import carry_corrected
-from stmg.streaming.audit import compare
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
+from stmg.training.adapt.check import Check, check_corrector
 from stmg.training.adapt.clips import ClipSource
 from stmg.training.adapt.pairs import Pair, PairStore, Watching, find_cases, make_pair
+from stmg.training.averaging import moving_average
 from stmg.training.log import Log
 from stmg.training.resume import STATE
 
 WATCHING = 0.45  # of the time: the rest is for training
 STORE_BYTES = 1.5e9
 WRONG_WEIGHT = 3.0  # how much more a cell counts where the warped labels are wrong, or next to it
+AVERAGE = 0.99  # decay of the average of the weights
 SAVE_EVERY, REPORT_EVERY = 100, 10
-HELP = 0.98  # of the change that is left, above which a corrector is no help
 UNCOUNTED_WIDTH = 32  # of the corrector of a network whose cost is not known
 
 
@@ -72,18 +73,6 @@ class Progress(NamedTuple):
     done: int
     total: int
     status: str = ""
-
-
-class Check(NamedTuple):
-    """How far labels differ from the network's on what is held out, as shares of the pixels."""
-
-    warped: float
-    corrected: float
-    clips: int
-
-    @property
-    def helps(self) -> bool:
-        return self.clips > 0 and self.corrected < HELP * self.warped
 
 
 class Adapted(NamedTuple):
@@ -126,7 +115,7 @@ def train_corrector(
     finally:
         run.close()
     seconds = run.spent + time.perf_counter() - started
-    return Adapted(run.module.eval(), size, run.macs, check, seconds, run.steps, run.num_pairs)
+    return Adapted(run.finished, size, run.macs, check, seconds, run.steps, run.num_pairs)
 
 
 class _Run:
@@ -150,6 +139,7 @@ class _Run:
         self.macs = count_macs(width, classes, size)
         torch.manual_seed(settings.seed)
         self.module = Corrector(classes, width).to(device)
+        self.average = AveragedModel(self.module, multi_avg_fn=moving_average(AVERAGE), use_buffers=True)
         self.optimizer = torch.optim.AdamW(self.module.parameters(), lr=settings.learning_rate, weight_decay=1e-2)
         self.num_pairs = self.num_clips = self.step = 0
         self.steps = settings.steps or 0
@@ -192,40 +182,38 @@ class _Run:
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), 5.0)
             self.optimizer.step()
+            self.average.update_parameters(self.module)
             self.step = step + 1
             if self.step % REPORT_EVERY == 0 or self.step == self.steps:
-                self.log.add_values("adapt", {"loss": float(loss), "wrong": float(left)}, self.step)
-                on_progress(Progress("training", self.step, self.steps, f"loss {float(loss):.3f}"))
+                self.log.add_values("adapt", {"loss": loss.item(), "wrong": left.item()}, self.step)
+                on_progress(Progress("training", self.step, self.steps, f"loss {loss.item():.3f}"))
             if self.step % SAVE_EVERY == 0:
                 self.save()
 
-    @torch.inference_mode()
     def check(self, on_progress: Callable[[Progress], None]) -> Check:
         """Compare with motion alone on what was held out."""
-        corrector = TorchCorrector(self.module, self.device)
-        warped: list[float] = []
-        corrected: list[float] = []
-        clips = 0
-        for number in range(self.settings.checks):
-            clip = self.source.get_held_out(number)
-            if clip is None:
-                continue
-            clips += 1
-            rng = np.random.default_rng((self.settings.seed, number, 4))
-            for case in find_cases(clip, self.runtime, self.watching, rng):
-                for which, result in ((None, warped), (corrector, corrected)):
-                    shown, _ = carry_corrected(which, case.source, case.flow, case.image)
-                    result.append(compare(shown.labels, case.truth.labels, 1).changed)
-            on_progress(Progress("checking", number + 1, self.settings.checks))
-        if not clips:
-            return Check(0.0, 0.0, 0)
-        return Check(float(np.mean(warped)), float(np.mean(corrected)), clips)
+        number, seed = self.settings.checks, self.settings.seed
+        return check_corrector(
+            TorchCorrector(self.finished, self.device),
+            self.source,
+            self.runtime,
+            number,
+            seed,
+            lambda done: on_progress(Progress("checking", done, number)),
+        )
+
+    @property
+    def finished(self) -> Corrector:
+        """The average of the weights."""
+        module: Corrector = self.average.module
+        return module.eval()
 
     def save(self) -> None:
         """What a later run goes on from."""
         state = {
             "settings": asdict(self.settings),
             "module": self.module.state_dict(),
+            "average": self.average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "counts": [self.num_pairs, self.num_clips, self.step, self.steps, self.pairs],
             "spent": self.spent + time.perf_counter() - self._begun,
@@ -250,6 +238,7 @@ class _Run:
             raise SettingsError(f"{self.folder} is of other settings; give the same, or another folder")
         try:
             self.module.load_state_dict(state["module"])
+            self.average.load_state_dict(state["average"])
             self.optimizer.load_state_dict(state["optimizer"])
             self.num_pairs, self.num_clips, self.step, self.steps, self.pairs = state["counts"]
             self.spent = float(state["spent"])

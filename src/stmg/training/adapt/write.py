@@ -18,7 +18,8 @@ def write_adapted(spec: ModelSpec, adapted: Adapted, motion: str, notes: dict[st
     """Write the corrector, and a copy of its model where that is a file or a folder; whether there is a copy."""
     folder.mkdir(parents=True, exist_ok=True)
     graph = _copy_model(spec, folder)
-    card = describe_corrector(adapted.module, adapted.size, motion, graph, notes)
+    between = adapted.check.between.is_less
+    card = describe_corrector(adapted.module, adapted.size, motion, between=between, graph=graph, notes=notes)
     save_corrector(adapted.module, card, folder)
     return not (is_user_function(spec.name) or is_network(spec.name))
 
