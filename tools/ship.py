@@ -1,6 +1,7 @@
-"""Put a trained checkpoint among the weights that come with the package, in half precision, with what should be known.
+"""Put a trained checkpoint among the weights of the package, or of the repository if it is large, with what should be known.
 
 python tools/ship.py runs/lite0-camvid/last lite0-camvid --command "stmg train ..." --limits "..."
+python tools/ship.py runs/ddrnet39-camvid-stmg/last ddrnet39-camvid --bits 8 --command "stmg train ..." --limits "..."
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from pathlib import Path
 
 import yaml
 
+from stmg.checkpoints.locate import LARGE
+from stmg.checkpoints.packing import BITS
 from stmg.checkpoints.store import load_network, save
 from stmg.errors import DataError
 from stmg.evaluation.results import EvaluationResult
 from stmg.evaluation.storage import read_result
 from stmg.streaming.motion import MOTION_ESTIMATORS
 
-WEIGHTS = Path(__file__).parents[1] / "src" / "stmg" / "weights"
+ROOT = Path(__file__).parents[1]
+SHIPPED, BESIDE = ROOT / "src" / "stmg" / "weights", ROOT / "weights"
 
 
 def main() -> None:
@@ -29,6 +33,7 @@ def main() -> None:
     parser.add_argument("--scheduler", help="name and settings, such as {name: drift, key_above: 0.2}")
     parser.add_argument("--motion", choices=list(MOTION_ESTIMATORS), help="how the state is warped")
     parser.add_argument("--evaluation", type=Path, help="evaluation.json of stmg evaluate, whose figures to note")
+    parser.add_argument("--bits", type=int, choices=BITS, default=16, help="of each weight on disk")
     arguments = parser.parse_args()
     network, card = load_network(arguments.checkpoint)
     notes = {**card.notes, "command": arguments.command, "limits": arguments.limits}
@@ -38,9 +43,10 @@ def main() -> None:
         card = replace(card, scheduler=yaml.safe_load(arguments.scheduler))
     if arguments.motion:
         card = replace(card, motion=arguments.motion)
-    save(network, WEIGHTS / arguments.name, replace(card, notes=notes), half=True)
-    size = sum(path.stat().st_size for path in WEIGHTS.rglob("*.safetensors"))
-    print(f"{WEIGHTS / arguments.name}; all shipped weights together {size / 1e6:.1f} MB")
+    place = BESIDE if arguments.name in LARGE else SHIPPED
+    save(network, place / arguments.name, replace(card, notes=notes), bits=arguments.bits)
+    size = sum(path.stat().st_size for path in place.rglob("*.safetensors"))
+    print(f"{place / arguments.name}; all weights in {place} together {size / 1e6:.1f} MB")
 
 
 def _figures(path: Path) -> dict[str, object]:
