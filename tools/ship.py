@@ -1,4 +1,4 @@
-"""Put a trained checkpoint among the weights of the package, or of the repository if it is large, with what should be known.
+"""Put a trained checkpoint among the weights of the package, or of the repository if it is large, with its notes.
 
 python tools/ship.py runs/lite0-camvid/last lite0-camvid --command "stmg train ..." --limits "..."
 python tools/ship.py runs/ddrnet39-camvid-stmg/last ddrnet39-camvid --bits 8 --command "stmg train ..." --limits "..."
