@@ -12,6 +12,7 @@ from rich.markup import escape
 from stmg.cli.options import (
     Activation,
     ModelOptions,
+    Network,
     Normalize,
     Out,
     Output,
@@ -42,6 +43,7 @@ def export(
     out: Out = Path("out/export"),
     threads: Threads = None,
     weights: Weights = None,
+    network: Network = None,
     normalize: Normalize = None,
     output: Output = None,
     activation: Activation = None,
@@ -56,7 +58,13 @@ def export(
 
     console = Console()
     options = ModelOptions(
-        weights=weights, normalize=normalize, output=output, activation=activation, threshold=threshold, threads=threads
+        weights=weights,
+        network=network,
+        normalize=normalize,
+        output=output,
+        activation=activation,
+        threshold=threshold,
+        threads=threads,
     )
     spec = make_spec(model, options, size=size)
     with console.status(f"exporting {escape(model)} to {escape(to)}"):
