@@ -19,6 +19,7 @@ lint: $(VENV)/.installed-dev
 
 # Known vulnerabilities of the installed packages; fails where the index is not reached.
 audit: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.7"
 	$(BIN)/pip-audit --skip-editable --timeout 15 --progress-spinner off
 
 benchmark: $(VENV)/.installed
