@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint benchmark clean
+.PHONY: demo test lint audit benchmark clean
 
 demo: $(VENV)/.installed
 	$(BIN)/stmg demo --out out/demo
@@ -16,6 +16,11 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Known vulnerabilities of the installed packages; fails where the index is not reached.
+audit: $(VENV)/.installed-dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.7"
+	$(BIN)/pip-audit --skip-editable --timeout 15 --progress-spinner off
 
 benchmark: $(VENV)/.installed
 	$(BIN)/python benchmarks/skipping.py --repeats 25

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from stmg.errors import SettingsError
-from stmg.files import atomic_path, build_dataclass, write_atomically
+from stmg.errors import DataError, SettingsError
+from stmg.files import atomic_path, build_dataclass, path_inside, quote, read_mapping, write_atomically
 
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:
@@ -122,3 +122,62 @@ def test_plain_values_become_a_dataclass() -> None:
 def test_what_does_not_fit_is_named_with_what_is_allowed(content: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         build_dataclass(Outer, content)
+
+
+@pytest.mark.parametrize("name", ["a.onnx", "deep/a.onnx", "a..b", ".hidden"])
+def test_names_inside_a_folder_lead_there(tmp_path: Path, name: str) -> None:
+    assert path_inside(tmp_path, name) == tmp_path / name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "..", "../a", "deep/../../a", "/etc/passwd", "C:/a", "C:a", "..\\a", "\\\\host\\share\\a", "a\0b"],
+)
+def test_names_that_lead_out_of_a_folder_are_refused_on_every_system(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SettingsError, match="is no name inside the folder"):
+        path_inside(tmp_path, name)
+
+
+def test_a_link_may_lead_out_only_where_that_is_allowed(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "out").symlink_to(tmp_path)
+    (folder / "in").symlink_to(folder)
+    assert path_inside(folder, "out") == folder / "out"
+    assert path_inside(folder, "in", links=False) == folder / "in"
+    with pytest.raises(SettingsError, match="a link that leads out"):
+        path_inside(folder, "out", links=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.json", b"{", "is damaged: Expecting"),
+        ("a.json", b"null", "holds None, not values by name"),
+        ("a.json", b'{"a": "\xff"}', "no text in UTF-8, from byte 7 on"),
+        ("a.json", b"[" * 100_000, "nested too deeply"),
+        ("a.json", b'{"format": "1"}', "another format than 1 \\('1'\\)"),
+        ("a.yaml", b"a: [", "is not YAML"),
+        ("a.yaml", b"a: &a [*a]\nb: *b", "is not YAML"),
+        ("b.json", b"", "cannot be read: No such file"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_line_that_names_it(tmp_path: Path, name: str, data: bytes, message: str):
+    (tmp_path / name.replace("b", "c")).write_bytes(data)
+    with pytest.raises(DataError, match=message) as caught:
+        read_mapping(tmp_path / name, DataError, format=1)
+    assert str(tmp_path / name) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_yaml_file_holds_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("")
+    assert read_mapping(tmp_path / "a.yaml", DataError) == {}
+
+
+def test_values_are_quoted_in_a_short_line_however_large_they_are() -> None:
+    value: list[Any] = ["x" * 1000]
+    for _ in range(60):
+        value = [value] * 60  # 60 to the power of 60 of them
+    assert len(quote(value)) < 20_000
+    assert "\n" not in quote("a\nb")

@@ -23,6 +23,10 @@ class VideoError(DataError):
     """A video or another source of frames that cannot be read; the message says why and what to do."""
 
 
+class SourceLostError(VideoError):
+    """A live source that sent frames and then no more; what came until then has been handed out."""
+
+
 class FrameError(StmgError, ValueError, TypeError):
     """A frame that is not an image; the message says what one is."""
 

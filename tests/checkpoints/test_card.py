@@ -54,6 +54,14 @@ def test_a_card_without_colors_or_settings_streams_as_any_segmenter_does():
         ({"size": None}, "size is missing"),
         ({"size": [64]}, r"size is a list of 2; got \[64\]"),
         ({"num_classes": "5"}, "num_classes is a whole number; got '5'"),
+        ({"num_classes": 100_000}, "num_classes is from 1 to 255; got 100000"),
+        ({"size": [60000, 60000]}, "60000x60000 is too large"),
+        ({"fusion": float("nan")}, "fusion is a finite number"),
+        ({"fusion": 10**400}, "fusion is a number"),
+        ({"mean": [0.5]}, "three means"),
+        ({"palette": [[0, 0, 300]]}, "palette holds values from 0 to 255"),
+        ({"scheduler": {"name": "drift", "key_above": "abc"}}, "key_above of scheduler drift is a number; got 'abc'"),
+        ({"scheduler": {"name": "drift", "longest": 2.5}}, "longest of scheduler drift is a whole number; got 2.5"),
         ({"std": [1, 1, 0]}, "three means and three stds above 0"),
         ({"scheduler": "drift"}, "scheduler has names and values; got 'drift'"),
     ],
@@ -65,12 +73,19 @@ def test_a_damaged_card_is_named(change, message):
 
 
 def test_a_card_of_another_format_is_refused(tmp_path):
-    for text in ("[]", json.dumps({**CONTENT, "format": 7})):
+    for text, message in (
+        ("[]", "not values by name"),
+        (json.dumps({**CONTENT, "format": 7}), "another format than 1"),
+        ("[" * 100_000, "nested too deeply"),
+    ):
         (tmp_path / CARD).write_text(text)
-        with pytest.raises(ModelError, match="another format than 1"):
+        with pytest.raises(ModelError, match=f"{CARD} .*{message}"):
             read_card(tmp_path)
+    (tmp_path / CARD).write_bytes(b'{"format": 1, "network": "\xff"}')
+    with pytest.raises(ModelError, match="no text in UTF-8, from byte 26 on"):
+        read_card(tmp_path)
 
 
 def test_a_card_is_checked_where_it_is_built():
-    with pytest.raises(SettingsError, match="num_classes is at least 1; got 0"):
+    with pytest.raises(SettingsError, match="num_classes is from 1 to 255; got 0"):
         Card("small", 0, (64, 96))

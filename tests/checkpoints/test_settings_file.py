@@ -49,8 +49,8 @@ def test_only_what_is_given_is_written(tmp_path):
         ("offline: {name: drift, every: 3}", "has no setting 'every'"),
         ("size: [0, 3]", "size is a height and a width above 0"),
         ("size: 360x480", "size is a list of 2"),
-        ("mode: [", "cannot be read as settings"),
-        ("- mode", "holds no settings by name"),
+        ("mode: [", "is not YAML"),
+        ("- mode", "holds ['mode'], not values by name"),
     ],
 )
 def test_a_mistake_names_the_file_and_what_is_allowed(tmp_path, text, message):
@@ -64,7 +64,7 @@ def test_a_mistake_names_the_file_and_what_is_allowed(tmp_path, text, message):
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path):
-    with pytest.raises(SettingsError, match=r"nowhere\.yaml cannot be read as settings: No such file"):
+    with pytest.raises(SettingsError, match=r"nowhere\.yaml cannot be read: No such file"):
         read_settings(tmp_path / "nowhere.yaml")
 
 

@@ -70,7 +70,9 @@ def test_a_users_own_network_is_given_back_to_the_loader(tmp_path):
     again, _ = load_network(tmp_path, model=MobileNet())
     with torch.no_grad():
         assert torch.equal(again(IMAGE)[0], model(IMAGE)[0])
-    with pytest.raises(ValueError, match=r"is of a network of your own; pass it: stmg.load\(.*model=...\)"):
+    with pytest.raises(
+        ValueError, match=r"is of a network of your own; say what builds it: --network .*stmg.load\(.*model=...\)"
+    ):
         load_network(tmp_path)
 
 

@@ -1,10 +1,13 @@
 import json
+import time
 
 import pytest
 
+from clips import clip
 from commands import is_one_line, run_stmg
 from stmg.evaluation.results import EvaluationResult
 from stmg.evaluation.storage import read_result
+from stmg.runtimes.exported import ExportedRuntime
 from stmg.streaming.schedulers import Level
 
 
@@ -24,6 +27,54 @@ def test_on_a_video_without_labels_agreement_is_measured(samples, tmp_path):
     *tables, last = done.stdout.splitlines()
     assert max(map(len, tables)) <= 80
     assert last.startswith("written to")
+
+
+def test_a_transport_stream_is_evaluated_and_the_result_printed_as_json(samples, tmp_path):
+    video = clip(tmp_path / "clip.ts", 6)
+    done = run_stmg("evaluate", samples.model, video, "--limit", 3, "--out", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads((tmp_path / "evaluation.json").read_text())
+    assert "written to" in done.stderr
+    (tmp_path / "module.ts").write_text("export const answer = 42")
+    done = run_stmg("evaluate", samples.model, tmp_path / "module.ts", "--out", tmp_path)
+    assert done.returncode == 2
+    assert is_one_line(done.stderr)
+
+
+@pytest.mark.slow
+def test_an_export_in_the_papers_mode_gives_the_same_figures_each_time(samples, export_to, tmp_path, monkeypatch):
+    """However long a pattern takes to compile, its frame waits for it."""
+    compiled = ExportedRuntime.compile_pattern
+    figures = []
+    for seconds in (0.0, 0.3):
+
+        def compile_slowly(runtime, keep, seconds=seconds):
+            time.sleep(seconds)
+            return compiled(runtime, keep)
+
+        monkeypatch.setattr(ExportedRuntime, "compile_pattern", compile_slowly)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / str(seconds)))
+        options = ("--scheduler", "paper", "--motion", "none", "--mode", "online", "--threads", 1)
+        done = run_stmg("evaluate", export_to("onnx"), samples.video, *options, "--out", tmp_path)
+        assert done.returncode == 0, done.stderr
+        result = read_result(tmp_path / "evaluation.json")
+        assert any(frame.kept_blocks < 1 for frame in result.frames if frame.level is Level.PARTIAL)
+        figures.append([(frame.level, frame.kept_blocks, frame.distortion) for frame in result.frames])
+        figures.append(result.stream.agreement_pixels)
+    assert figures[:2] == figures[2:]
+
+
+@pytest.mark.slow
+def test_segment_says_that_patterns_stand_in_and_waits_for_them_if_told(samples, export_to, tmp_path):
+    options = ("--scheduler", "paper", "--save", "records", "--out", tmp_path, "--threads", 1)
+    done = run_stmg("segment", samples.video, "-m", export_to("onnx"), *options)
+    assert done.returncode == 0, done.stderr
+    assert "--exact waits for it" in " ".join(done.stdout.split())
+    done = run_stmg("segment", samples.video, "-m", export_to("onnx"), *options, "--exact")
+    assert done.returncode == 0, done.stderr
+    assert "--exact" not in done.stdout
+    done = run_stmg("segment", samples.video, "-m", samples.model, *options)
+    assert "--exact" not in done.stdout
 
 
 def test_the_papers_protocol_and_every_option_of_the_stream(tmp_path):

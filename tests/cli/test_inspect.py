@@ -1,6 +1,7 @@
 import json
 
 from commands import is_one_line, run_stmg
+from graphs import SIZE, save_several_outputs
 
 
 def test_blocks_and_costs_as_json_and_as_a_table(samples):
@@ -22,6 +23,36 @@ def test_the_number_of_classes_is_for_a_network_without_weights(samples):
     facts = json.loads(run_stmg("inspect", "small", "--size", "64x64", "--classes", 7, "--json").stdout)
     assert facts["num_classes"] == 7
     done = run_stmg("inspect", samples.model, "--classes", 7)
+    assert done.returncode == 2
+    assert is_one_line(done.stderr)
+
+
+def test_why_a_block_is_not_listed_is_said(samples):
+    text = run_stmg("inspect", "ddrnet23-slim", "--size", "64x128").stdout
+    assert "not listed, as the first of its stage, which always runs: layer1.0" in text
+    facts = json.loads(run_stmg("inspect", "ddrnet23-slim", "--size", "64x128", "--json").stdout)
+    names = [name for group in facts["unlisted"].values() for name in group]
+    assert len(set(names)) == len(names)
+    assert set(names).isdisjoint(block["name"] for block in facts["blocks"])
+
+
+def test_a_graph_file_and_an_export_are_inspected(tmp_path, export_to):
+    graph = save_several_outputs(tmp_path / "net.onnx")
+    facts = json.loads(run_stmg("inspect", graph, "--json").stdout)
+    assert facts["size"] == list(SIZE)
+    outputs = {part["name"]: part["detail"] for part in facts["parts"] if part["kind"] == "output"}
+    assert outputs["1959"] == "1x1x48x64"
+    text = run_stmg("inspect", graph).stdout
+    assert "the output used is 1959" in text
+    assert "has no blocks that can be skipped" in text
+    done = run_stmg("inspect", graph, "--size", "32x32")
+    assert done.returncode == 2
+    assert "computes frames of 48x64" in done.stderr
+    facts = json.loads(run_stmg("inspect", export_to("onnx"), "--json").stdout)
+    assert [part["name"] for part in facts["parts"] if part["kind"] == "block"] == ["0", "1", "2", "3", "4"]
+    assert facts["num_classes"] == 5
+    (tmp_path / "broken.onnx").write_bytes(b"broken")
+    done = run_stmg("inspect", tmp_path / "broken.onnx")
     assert done.returncode == 2
     assert is_one_line(done.stderr)
 

@@ -133,6 +133,27 @@ def test_an_error_out_of_a_users_file_keeps_its_traceback(tmp_path, error):
     assert "bug in stmg" not in done.stderr
 
 
+def test_an_error_that_ours_explains_still_names_the_users_own_file_and_line(tmp_path):
+    code = tmp_path / "mine.py"
+    code.write_text(
+        "from torch import nn\nclass Net(nn.Module):\n    def forward(self, image):\n        return image.view(1, 2)\n"
+        "def build():\n    return Net()\ndef needs():\n    import nowhere_to_be_found\n"
+    )
+    (tmp_path / "broken.py").write_text("def build(:\n")
+    (tmp_path / "bytes.py").write_bytes(b"name = '\xff'\n")
+    for model, exit_code, message in (
+        (f"{code}:build", 2, f"({code}, line 4, in forward)"),
+        (f"{code}:needs", 1, f'File "{code}", line 8, in needs'),
+        (f"{tmp_path / 'broken.py'}:build", 2, f"{tmp_path / 'broken.py'}, line 1: invalid syntax"),
+        (f"{tmp_path / 'bytes.py'}:build", 2, "bytes.py"),
+    ):
+        done = run_stmg("inspect", model)
+        assert done.returncode == exit_code, done.stderr
+        assert message in done.stderr
+        assert "bug in stmg" not in done.stderr
+        assert is_one_line(done.stderr) == (exit_code == 2)
+
+
 def test_what_is_typed_wrong_names_the_option():
     done = spawn_stmg("segment", "a.mp4", "--modle", "x")
     assert done.returncode == 2

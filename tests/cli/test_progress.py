@@ -1,6 +1,7 @@
 """The progress bar, as it is read on a terminal of 80 columns."""
 
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -17,3 +18,22 @@ def test_a_bar_counts_to_its_total_or_says_that_it_is_unknown(total, shown):
     assert shown in text
     assert "12 FPS" in text
     assert "None" not in text
+
+
+def test_where_there_is_no_terminal_progress_is_lines(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    console = Console(file=io.StringIO(), width=80)
+    with progress_bar(console) as progress:
+        task = progress.add_task("frames", total=240, status="")
+        for index in range(240):
+            progress.update(task, advance=1, status=f"frame [{index}]")
+            now[0] += 0.25
+            if index == 0:  # at once: who waits for a line sees that it has begun
+                assert console.file.getvalue() == "frames 1/240 frame [0]\n"
+    lines = console.file.getvalue().splitlines()
+    assert lines[1] == "frames 41/240 frame [40], 0.8 min left"
+    assert len(lines) == 6  # one every ten seconds, of sixty
+    unknown = progress_bar(console)
+    unknown.update(unknown.add_task("frames", total=None, status=""), completed=3)
+    assert console.file.getvalue().endswith("frames 3\n")

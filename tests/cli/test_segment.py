@@ -2,7 +2,10 @@ import json
 import os
 import re
 import signal
+import socket
+import threading
 import time
+from functools import partial
 
 import av
 import numpy as np
@@ -16,6 +19,7 @@ from commands import is_one_line, run_stmg, spawn_stmg, start_stmg
 from results import result
 from stmg.cli.summary import Summary
 from stmg.networks import build
+from stmg.video.sources import open_video
 
 
 def count_frames(path):
@@ -105,7 +109,7 @@ def test_a_file_is_played_at_its_own_rate_in_realtime(samples, tmp_path):
         (["--scheduler", "paper", "--mode", "offline"], "only --mode online does"),
         (["--scheduler", "drift", "--mode", "realtime"], "--scheduler cannot be used in realtime"),
         (["--fusion", 0.2], "--fusion is for --mode online; the mode is offline"),
-        (["--settings", "nowhere.yaml"], "nowhere.yaml cannot be read as settings"),
+        (["--settings", "nowhere.yaml"], "nowhere.yaml cannot be read: No such file"),
     ],
 )
 def test_what_a_mode_does_not_use_is_refused(samples, tmp_path, more, message):
@@ -221,6 +225,10 @@ def test_an_error_in_the_users_own_function_keeps_its_traceback_and_is_no_bug_of
         ("video.mp4", "model", ["--motion", "raft"], "no motion estimator is called"),
         ("video.mp4", "model", ["--fusion", "2"], "fusion"),
         ("video.mp4", "model", ["--size", "big"], "HEIGHTxWIDTH"),
+        ("video.mp4", "model", ["--resize", "20000x20000"], "20000x20000 is too large"),
+        ("video.mp4", "model", ["--threads", "9999"], "got 9999"),
+        ("video.mp4", "model", ["--scheduler", "drift:key_above=abc"], "key_above takes a number"),
+        ("video.mp4", "model", ["--scheduler", "drift:key_above=nan"], "key_above of scheduler drift is a number"),
         ("video.mp4", "model", ["--normalize", "most"], "normalization"),
         ("video.mp4", "model", ["--save", "gif"], "; got 'gif'"),
         ("video.mp4", "model", ["--device", "quantum"], "no device"),
@@ -294,7 +302,8 @@ def test_weights_that_do_not_fit_their_card_are_one_line(samples, tmp_path):
     assert is_one_line(done.stderr)
 
 
-def test_an_interruption_keeps_what_is_done(samples, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_keeps_what_is_done(samples, tmp_path, number):
     slow = tmp_path / "slow.py"
     slow.write_text(
         "import time\ndef box():\n    def segment(image):\n        time.sleep(0.1)\n"
@@ -306,12 +315,83 @@ def test_an_interruption_keeps_what_is_done(samples, tmp_path):
         if (out / "records.jsonl").exists() and count_records(out) >= 3:
             break
         time.sleep(0.05)
-    os.kill(process.pid, signal.SIGINT)
+    os.kill(process.pid, number)
     printed, _ = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert "interrupted" in printed
+    assert "segmenting" in printed.split("interrupted")[0]  # a line of progress, though no terminal shows it
+    assert (out / "timeline.png").is_file()
     assert 3 <= count_records(out) < 20
     assert count_frames(out / "overlay.mp4") == count_records(out)
+
+
+def test_an_interrupt_is_heard_before_the_source_has_sent_anything(samples, tmp_path):
+    os.mkfifo(tmp_path / "stream.ts")
+    process = start_stmg("segment", tmp_path / "stream.ts", "-m", samples.model, "-o", tmp_path / "out")
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+
+
+def test_a_live_stream_that_is_lost_ends_with_its_summary(samples, tmp_path, monkeypatch):
+    server = socket.create_server(("127.0.0.1", 0))
+    data = clip(tmp_path / "clip.ts", 30).read_bytes()
+
+    def serve():
+        with server:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(data)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    monkeypatch.setattr("stmg.video.sources.open_video", partial(open_video, retries=0))
+    url = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+    done = run_stmg("segment", url, "-m", samples.model, "-o", tmp_path / "out", "--save", "records", "--json")
+    thread.join()
+    assert done.returncode == 1
+    summary = json.loads(done.stdout)
+    assert summary["lost"].endswith("broke off; 0 attempts to open it again failed")
+    assert summary["frames"] + summary["dropped"] == 30
+    assert summary["frames"] == count_records(tmp_path / "out")
+    assert f"realtime: {summary['frames']} frames" in done.stderr
+    assert "the outputs hold every frame up to there" in done.stderr
+    assert "None" not in done.stderr
+    assert ("came before the first was answered" in done.stderr) == (summary["dropped_early"] > 0)
+    assert ("faster than" in done.stderr) == (summary["dropped"] > summary["dropped_early"])
+
+
+def test_a_summary_in_json_says_what_the_table_says(samples, tmp_path):
+    done = run_segment(samples, tmp_path, "--json", "--mode", "online")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["mode"], summary["frames"], summary["out"]) == ("online", 20, str(tmp_path))
+    assert sum(level["frames"] for level in summary["levels"].values()) == 20
+    assert (summary["lost"], summary["interrupted"], summary["dropped"]) == (None, False, 0)
+    assert "online: 20 frames" in done.stderr
+
+
+def test_a_saved_network_of_ones_own_is_used_by_its_folder(samples, tmp_path):
+    code = tmp_path / "mine.py"
+    code.write_text(NETWORKS_OF_A_USER)
+    own = torch.nn.Sequential(build("small", 3))
+    code.write_text(NETWORKS_OF_A_USER + "\ndef wrapped():\n    return nn.Sequential(build('small', 3))\n")
+    stmg.save(stmg.accelerate(own, torch.zeros(1, 3, 96, 128)), tmp_path / "own")
+    more = ["-o", tmp_path / "out", "--save", "labels", "--limit", 2]
+    done = run_stmg("segment", samples.video, "-m", tmp_path / "own", *more)
+    assert done.returncode == 2
+    assert "say what builds it: --network file.py:function" in done.stderr
+    done = run_stmg("segment", samples.video, "-m", tmp_path / "own", "--network", f"{code}:wrapped", *more)
+    assert done.returncode == 0, done.stderr
+    shown = np.asarray(PillowImage.open(tmp_path / "out" / "labels" / "000000.png"))
+    with open_video(samples.video) as video:
+        expected = stmg.load(tmp_path / "own", model=own).step(next(video)).labels
+    assert np.array_equal(shown, expected)
+    done = run_stmg("segment", samples.video, "-m", samples.model, "--network", f"{code}:broken", *more)
+    assert done.returncode == 1
+    assert 'raise ValueError("no weights here")' in done.stderr
 
 
 def test_the_summary_counts_frames_by_level():

@@ -84,7 +84,11 @@ def test_videos_without_labels(own):
         ("classes: [road, car]\ntrain: [{frame: images}]", "no setting train.frame; there are frames, labels, rate"),
         ("classes: [road, car]\ntrain: [{rate: 3}]", "train.frames is missing"),
         ("classes: [road, car]\ntrain: [images]\nignore: 300", "0 to 255; got 300"),
-        ("classes: [road, car", "cannot be read"),
+        ("classes: [road, car", "is not YAML"),
+        ("classes: [road, {name: car, color: [0, 0, 300]}]\ntrain: [images]", "three values from 0 to 255"),
+        ("classes: [road, car]\ntrain: [{frames: images, rate: -1}]", "rate is above 0"),
+        ("classes: [road, car]\ntrain: [../images]", r"dataset.yaml: train: '../images' is no name inside the folder"),
+        ("classes: [road, car]\nval: [{frames: images, labels: /etc}]", "val: '/etc' is no name inside the folder"),
     ],
 )
 def test_mistakes_in_the_description_are_named(own, text, message):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from clips import clip
+from clips import clip, is_picture
 from stmg.data.video_file import VideoFile
 from stmg.errors import DataError
 from stmg.video.sources import open_video
@@ -36,3 +36,9 @@ def test_labels_that_lie_as_the_video_is_coded_are_refused(tmp_path: Path) -> No
     video = VideoFile(path, {3: labels_of(tmp_path / "3.png", (96, 128))})
     with pytest.raises(DataError, match=r"3\.png is 96x128, .*phone\.mp4 128x96"):
         video.truth(3)
+
+
+def test_any_frame_of_a_transport_stream_is_read_by_its_number(tmp_path: Path) -> None:
+    video = VideoFile(clip(tmp_path / "clip.ts", 30))
+    assert len(video) == 30
+    assert all(is_picture(video.image(index), index) for index in (29, 0, 13, 12, 24))

@@ -11,7 +11,7 @@ from stmg.errors import DataError
 from stmg.evaluation.ablate import ablate
 from stmg.evaluation.evaluate import evaluate
 from stmg.evaluation.results import BenchmarkResult
-from stmg.evaluation.storage import read_result, read_results, to_json, write_result
+from stmg.evaluation.storage import PNG, read_result, read_results, to_json, write_result
 from stmg.streaming.schedulers import FixedPeriod
 
 SIZE = (48, 64)
@@ -69,7 +69,7 @@ def test_what_is_no_result_is_refused(tmp_path, results):
     path = tmp_path / "evaluation.json"
     with pytest.raises(DataError, match="has no result"):
         read_results([tmp_path])
-    for text, message in (("{", "damaged"), ("{}", "is no result"), ("[1]", "is no result")):
+    for text, message in (("{", "damaged"), ("{}", "is no result"), ("[1]", "holds \\[1\\], not values by name")):
         path.write_text(text)
         with pytest.raises(DataError, match=message):
             read_results([tmp_path])
@@ -80,11 +80,32 @@ def test_what_is_no_result_is_refused(tmp_path, results):
         ({"base": {}}, r"base\.frames is missing"),
         ({"frames": [{**content["frames"][0], "level": "half"}]}, "level is one of key, partial, carry"),
         ({"motion": 3}, "motion has names and values"),
-        ({"pictures": [{"file": "../secret.png", "caption": ""}]}, "is not beside it"),
+        ({"pictures": [{"file": "../secret.png", "caption": ""}]}, "is no name inside the folder"),
+        ({"modes": []}, "modes has at least one"),
     ):
         path.write_text(json.dumps({**content, **spoiled}))
         with pytest.raises(DataError, match=message):
             read_result(path)
+
+
+def test_a_picture_is_a_png_beside_its_result_and_nothing_else(tmp_path, results):
+    secret = tmp_path / "secret.png"
+    secret.write_bytes(PNG + b"secret")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    content = json.loads(to_json(results["evaluation"]))
+    content["pictures"] = [{"file": "a.png", "caption": ""}]
+    (folder / "evaluation.json").write_text(json.dumps(content))
+    assert read_result(folder / "evaluation.json").pictures[0].png == b""
+    (folder / "a.png").symlink_to(secret)
+    with pytest.raises(DataError, match=r"pictures\.file: 'a\.png' is a link that leads out"):
+        read_result(folder / "evaluation.json")
+    (folder / "a.png").unlink()
+    (folder / "a.png").write_bytes(b"root:x:0:0")
+    with pytest.raises(DataError, match=r"a\.png is no PNG"):
+        read_result(folder / "evaluation.json")
+    (folder / "a.png").write_bytes(secret.read_bytes())
+    assert read_result(folder / "evaluation.json").pictures[0].png == secret.read_bytes()
 
 
 def test_programs_find_methods_by_their_fields(results, tmp_path):

@@ -1,5 +1,7 @@
 import json
+import shutil
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -94,3 +96,24 @@ def test_an_export_without_partial_frames_says_so(folder, tmp_path):
     segmenter = stmg.load(tmp_path, scheduler=FixedPeriod(2), threads=1)
     with pytest.raises(ModelError, match="exported without partial frames"):
         list(segmenter.stream(panning(2, SIZE)))
+
+
+@pytest.mark.parametrize("damage", ["cut", "swapped", "random", "renamed", "classes"])
+def test_a_damaged_graph_is_an_error_that_names_its_file(folder, tmp_path, damage):
+    copied = Path(shutil.copytree(folder, tmp_path / "copied"))
+    content = json.loads((copied / MANIFEST).read_text())
+    graph = copied / content["graphs"]["full"]["file"]
+    if damage == "cut":
+        graph.write_bytes(graph.read_bytes()[:1000])
+    elif damage == "swapped":
+        graph.write_bytes((copied / content["graphs"]["compare"]["file"]).read_bytes())
+    elif damage == "random":
+        graph.write_bytes(np.random.default_rng(0).bytes(5000))
+    elif damage == "renamed":
+        content["graphs"]["full"]["outputs"] = ["labels", *content["graphs"]["full"]["outputs"][1:]]
+    else:
+        content["card"]["num_classes"] = 7
+    (copied / MANIFEST).write_text(json.dumps(content))
+    with pytest.raises(ModelError, match=rf"{copied}.*export it again") as caught:
+        stmg.load(copied, threads=1).step(panning(1, SIZE)[0])
+    assert "\n" not in str(caught.value)

@@ -9,12 +9,13 @@ from stmg.runtimes.manifest import MANIFEST, GraphFile, Manifest, read_manifest,
 from stmg.streaming.cost import NetworkCost
 
 FULL = GraphFile("full.onnx", ("image",), ("logits", "features0"))
+PARTIAL = GraphFile("partial.onnx", ("image", "changed", "before0"), ("logits", "features0", "skip0", "block0"))
 EXAMPLE = Manifest(
     id="1",
     kind="onnx",
     bits=32,
     size=(64, 96),
-    graphs={"full": FULL},
+    graphs={"full": FULL, "partial": PARTIAL},
     pairs=(Pair(0, "skip0", "block0"),),
     costs=NetworkCost(10, (3, 4), 1, 2, 20, (5, 6), 7),
     card={"network": "small", "num_classes": 5, "partial_scale": 0.5},
@@ -23,7 +24,8 @@ EXAMPLE = Manifest(
 
 @pytest.fixture
 def export(tmp_path):
-    (tmp_path / "full.onnx").write_bytes(b"")
+    for graph in (FULL, PARTIAL):
+        (tmp_path / graph.file).write_bytes(b"")
     write_manifest(tmp_path, EXAMPLE)
     return tmp_path
 
@@ -55,11 +57,19 @@ def change(content, key, value):
         ("size", [64], r"size is a list of 2; got \[64\]"),
         ("size", ["64", "96"], "size is a whole number; got '64'"),
         ("graphs", [], r"graphs has names and values; got \[\]"),
-        ("graphs.full", None, "graphs has one called full; got none"),
+        ("graphs.full", None, "graphs has one called full; got partial"),
         ("graphs.full.outputs", "logits", "graphs.full.outputs is a list of any length; got 'logits'"),
         ("pairs", [[0, "skip0"]], r"pairs is a list of block, skipped, given; got \[0, 'skip0'\]"),
         ("costs.network", None, "costs.network is missing"),
         ("costs.blocks", [1.5], "costs.blocks is a whole number; got 1.5"),
+        ("graphs.full.file", "../full.onnx", r"graphs.full.file: '../full.onnx' is no name inside"),
+        ("graphs.full.file", "/etc/passwd", "graphs.full.file: '/etc/passwd' is no name inside"),
+        ("graphs.full.outputs", [], r"graphs.full.outputs has a name; got \[\]"),
+        ("size", [60000, 60000], "size has sides up to 32768 and 67 megapixels; 60000x60000 is too large"),
+        ("pairs", [[7, "skip0", "block0"]], "a block of pairs is from 0 to 1; got 7"),
+        ("pairs", [[0, "skip9", "block0"]], "pairs name outputs of the graph partial"),
+        ("costs.block_params", [], "costs.block_params has 2 values"),
+        ("costs.network", 1e999, "costs.network is a finite number"),
         ("card.num_classes", None, "card.num_classes is a whole number; got None"),
     ],
 )
@@ -72,12 +82,12 @@ def test_a_wrong_key_is_named_with_its_file(export, key, value, message):
 
 
 def test_what_is_no_export_or_lacks_a_graph_is_refused(export, tmp_path):
-    with pytest.raises(ModelError, match=r"is no export: No such file or directory: export\.json"):
+    with pytest.raises(ModelError, match=r"is no export: it has no export\.json"):
         read_manifest(tmp_path / "nowhere")
     (export / "full.onnx").unlink()
     with pytest.raises(ModelError, match=r"lacks full\.onnx: export it again"):
         read_manifest(export)
     for text in ("{", "[1]"):
         (export / MANIFEST).write_text(text)
-        with pytest.raises(ModelError, match=r"is damaged|another format"):
+        with pytest.raises(ModelError, match=r"is damaged|not values by name"):
             read_manifest(export)

@@ -15,7 +15,7 @@ from stmg.errors import ModelError, SettingsError
 from stmg.runtimes import patterns as patterns_module
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.manifest import MANIFEST
-from stmg.runtimes.patterns import PatternCache, disk_cache
+from stmg.runtimes.patterns import ORIGIN, PatternCache, content_digest, disk_cache
 from stmg.streaming.masks import Masks
 from zoo import one_by_one, panning
 
@@ -120,7 +120,7 @@ def test_the_least_recently_used_pattern_goes_on_disk_too(folder, cache):
     runtime = ExportedRuntime(folder, engine, patterns=3)
     patterns = [tuple(k == n for k in range(runtime.num_blocks)) for n in range(4)]
     first = one_by_one(runtime, FRAME, patterns)
-    files = {path.stem for path in cache.rglob("*") if path.is_file()}
+    files = {path.stem for path in cache.rglob("*") if path.is_file() and path.name != ORIGIN}
     assert files == {"1" * runtime.num_blocks, "00100", "00010"}  # what stands in for all others always stays
     again = one_by_one(ExportedRuntime(folder, engine, patterns=3), FRAME, patterns[2:])  # from the disk
     assert all(np.allclose(one, two, atol=1e-4) for one, two in zip(first[2:], again, strict=True))
@@ -199,7 +199,9 @@ def test_another_export_does_not_meet_what_was_compiled_from_the_one_before(fold
     content = json.loads((copied / MANIFEST).read_text())
     (copied / MANIFEST).write_text(json.dumps({**content, "id": "another"}))
     engine = stmg.load(folder, threads=1).runtime.engine
-    assert disk_cache(copied, engine, 8) != disk_cache(folder, engine, 8)
+    assert disk_cache(copied, engine, 8, content_digest(copied)) != disk_cache(
+        folder, engine, 8, content_digest(folder)
+    )
 
 
 @pytest.mark.slow
@@ -228,11 +230,34 @@ def test_the_disk_holds_what_was_used_last(folder, cache, monkeypatch):
         other.mkdir(parents=True)
         (other / "111.blob").write_bytes(bytes(100))
         os.utime(other, (time.time() - age,) * 2)
-    disk_cache(folder, engine, 8)
+    disk_cache(folder, engine, 8, content_digest(folder))
     assert (cache / "stmg" / "old").is_dir()
     monkeypatch.setattr(patterns_module, "MAX_BYTES", 150)
-    disk_cache(folder, engine, 8)
+    disk_cache(folder, engine, 8, content_digest(folder))
     assert [path.name for path in (cache / "stmg").iterdir()] == ["new"]
+
+
+@pytest.mark.slow
+def test_what_damaged_exports_left_goes_with_them(folder, cache, tmp_path):
+    engine = stmg.load(folder, threads=1).runtime.engine
+    copied = Path(shutil.copytree(folder, tmp_path / "copied"))
+    whole = (copied / MANIFEST).read_text()
+    kept = disk_cache(folder, engine, 8, content_digest(folder))
+    stmg.load(folder, threads=1).runtime.expect_partial()
+    left = []
+    for name in ("first", "second"):
+        (copied / MANIFEST).write_text(json.dumps({**json.loads(whole), "id": name}))
+        os.utime(copied / MANIFEST, (1, 1))  # damage need not show in times and sizes
+        runtime = ExportedRuntime(copied, engine)
+        runtime.expect_partial()
+        left.append(disk_cache(copied, engine, 8, content_digest(copied)))
+        assert any(left[-1].iterdir())
+    assert not left[0].exists()
+    assert left[1].is_dir()
+    shutil.rmtree(copied)
+    ExportedRuntime(folder, engine)
+    assert not left[1].exists()
+    assert any(kept.iterdir())
 
 
 @pytest.mark.slow

@@ -185,7 +185,7 @@ def test_a_corrector_that_is_no_help_is_not_kept(tmp_path, drive):
     ("change", "message"),
     [
         ({"width": 100000}, "width is from 2 to 512"),
-        ({"graph": {"file": "../net.onnx", "mean": [0, 0, 0], "std": [1, 1, 1]}}, "the name of a file in the same"),
+        ({"graph": {"file": "../net.onnx", "mean": [0, 0, 0], "std": [1, 1, 1]}}, "is no name inside the folder"),
         ({"size": "large"}, "size"),
     ],
 )

@@ -13,14 +13,15 @@ from stmg.training.processes import defer_interrupt, restore_error
 
 @alone
 def test_the_first_interrupt_waits_and_the_second_does_not():
-    before = signal.getsignal(signal.SIGINT)
-    with defer_interrupt() as interrupted:
-        assert not interrupted.is_set()
-        os.kill(os.getpid(), signal.SIGINT)
-        assert interrupted.wait(5)
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        before = signal.getsignal(number)
+        with defer_interrupt() as interrupted:
+            assert not interrupted.is_set()
+            os.kill(os.getpid(), number)
+            assert interrupted.wait(5)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(number) is before
 
 
 @pytest.mark.parametrize("error", [DataError("a.png: cannot be read"), SettingsError("steps: 3")])

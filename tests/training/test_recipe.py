@@ -49,17 +49,33 @@ def test_overrides_change_the_file(tmp_path):
         ("data: 3", "data is a group of settings"),
         ("data: {size: [1, 2, 3]}", r"data.size is a list of 2; got \[1, 2, 3\]"),
         ("optimizer: {name: lion}", "optimizer.name is one of sgd, adamw; got 'lion'"),
-        ("augment: {scale: [2, 1]}", "augment.scale is two numbers above 0, in order"),
+        ("augment: {scale: [2, 1]}", "augment.scale is two numbers above 0 and at most 16, in order"),
         ("stage: stmg", "the second stage needs clips"),
         ("stage: stmg\ndata: {length: 2}\nloss: {undo_class_weights: 0.5}", "loss.undo_class_weights is 0"),
         ("data: {unlabeled: [a.mp4]}", "unless a teacher gives them: loss.teacher"),
         ("average: 0.9\nema_decay: 0.9", "ema_decay is given twice"),
         ("loss: {temperature: 0}", "loss.temperature is above 0; got 0"),
-        ("- 3", "holds a list, not settings by name"),
+        ("- 3", r"holds \[3\], not values by name"),
         ("steps: [3", "is not YAML"),
     ],
 )
 def test_mistakes_are_named(tmp_path, text, message):
+    with pytest.raises(SettingsError, match=message):
+        read_recipe(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("data: {stored: 1e30}", "data.storage_scale is above 0 and at most 8; got 1e"),
+        ("data: {storage_scale: .inf}", "data.storage_scale is a finite number; got inf"),
+        ("data: {size: [60000, 60000]}", "data.size has sides up to .* 60000x60000 is too large"),
+        ("augment: {crop: [60000, 60000]}", "augment.crop"),
+        ("data: {workers: 100000}", "data.workers is from 0 to 256"),
+        ("batch: 1000000000", "batch is at most 65536"),
+    ],
+)
+def test_what_no_machine_can_do_is_refused(tmp_path, text, message):
     with pytest.raises(SettingsError, match=message):
         read_recipe(write(tmp_path, text))
 

@@ -15,7 +15,7 @@ import pytest
 
 from clips import clip
 from stmg.errors import VideoError
-from stmg.video import decoding
+from stmg.video import opening
 from stmg.video.sources import open_video
 
 READ_STDIN = """
@@ -93,6 +93,21 @@ def test_a_live_stream_drops_the_oldest_frames_for_a_slow_consumer(tmp_path: Pat
     server.thread.join()
     assert indices[1:] == [57, 58, 59]
     assert source.dropped == 60 - len(indices)
+    assert source.dropped_early == source.dropped  # the second frame was asked for after all of them
+
+
+def test_frames_that_a_consumer_is_too_slow_for_are_not_those_from_before_its_first(tmp_path: Path) -> None:
+    server = Server(clip(tmp_path / "clip.ts", 60).read_bytes())
+    with open_video(server.url, retries=0, ahead=3) as source:
+        for _ in range(2):
+            next(source)
+        ready, deadline = time.monotonic(), time.monotonic() + 20
+        while source.dropped < 50 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert time.monotonic() - ready < 20
+        # 25 frames a second were sent, by their own times, for longer than the first one took.
+        assert source.dropped_early < source.dropped - 10
+    server.thread.join()
 
 
 def test_a_live_stream_is_opened_again_and_its_time_goes_on(tmp_path: Path) -> None:
@@ -112,7 +127,7 @@ def test_a_live_stream_is_opened_again_and_its_time_goes_on(tmp_path: Path) -> N
 
 
 def test_closing_does_not_wait_for_a_silent_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "NETWORK_TIMEOUT", 3.0)
+    monkeypatch.setattr(opening, "NETWORK_TIMEOUT", 3.0)
     server = Server(clip(tmp_path / "clip.ts", 150).read_bytes(), hold=3.5)
     with open_video(server.url) as source:
         next(source)

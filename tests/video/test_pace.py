@@ -108,3 +108,13 @@ def test_a_file_is_paced_with_its_motion_vectors(tmp_path):
     assert [frame.index for frame in frames] == list(range(6))
     assert frames[-1].vectors is not None
     assert clock.now == pytest.approx(100 + 5 / 25)
+
+
+def test_frames_that_were_due_while_the_first_was_computed_are_counted_apart():
+    clock = Clock()
+    paced = pace(Frames([0.0, 0.25, 0.5, 0.75, 1.0, 1.25]), clock, clock.sleep)
+    for seconds in (0.625, 0.375):
+        next(paced)
+        clock.now += seconds
+    next(paced)
+    assert (paced.dropped, paced.dropped_early) == (2, 1)

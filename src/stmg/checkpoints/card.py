@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from stmg.errors import ModelError, SettingsError
-from stmg.files import build_dataclass
+from stmg.files import build_from_file, read_mapping
 from stmg.runtimes.labels import check_foreground
 from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import make_motion_estimator
 from stmg.streaming.schedulers import read_scheduler
 from stmg.streaming.settings import OFFLINE, StreamSettings
+from stmg.video.frames import check_size
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
 
@@ -63,10 +64,9 @@ class Card:
     def __post_init__(self) -> None:
         if not isinstance(self.network, str) or not self.network:
             raise SettingsError(f"network is a name; got {self.network!r}")
-        if not isinstance(self.num_classes, int) or self.num_classes < 1:
-            raise SettingsError(f"num_classes is at least 1; got {self.num_classes!r}")
-        if len(self.size) != 2 or not all(isinstance(side, int) and side > 0 for side in self.size):
-            raise SettingsError(f"size is a height and a width; got {self.size!r}")
+        if not isinstance(self.num_classes, int) or not 1 <= self.num_classes <= MAX_CLASSES:
+            raise SettingsError(f"num_classes is from 1 to {MAX_CLASSES}; got {self.num_classes!r}")
+        check_size(self.size)
         for key, value in (("scheduler", self.scheduler), ("offline", self.offline)):
             if not isinstance(value, dict) or "name" not in value:
                 raise SettingsError(f"{key} has a name and its settings; got {value!r}")
@@ -80,7 +80,7 @@ class Card:
 
     def stream_settings(self) -> StreamSettings:
         """How a stream is meant to be segmented."""
-        palette = np.array(self.palette, np.uint8) if self.palette else default_palette(MAX_CLASSES)
+        palette = np.array(self.palette) if self.palette else default_palette(MAX_CLASSES)
         return StreamSettings(
             scheduler=read_scheduler(self.scheduler),
             offline=read_scheduler(self.offline),
@@ -95,10 +95,12 @@ class Card:
 
 def parse_card(content: Mapping[str, object], path: Path) -> Card:
     """A card from JSON; `path` is the file that errors name."""
+    card = build_from_file(Card, content, path, ModelError)
     try:
-        return build_dataclass(Card, content)
+        card.stream_settings()
     except SettingsError as error:
         raise ModelError(f"{path} is damaged: {error}") from None
+    return card
 
 
 def read_card(folder: Path) -> Card:
@@ -106,13 +108,7 @@ def read_card(folder: Path) -> Card:
     path = folder / CARD
     if not path.is_file():
         raise ModelError(f"{folder} is no checkpoint: it has no {CARD}")
-    try:
-        content = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelError(f"{path} is damaged: {error}") from None
-    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise ModelError(f"{path} has another format than {FORMAT}: it needs another version of stmg")
-    return parse_card(content, path)
+    return parse_card(read_mapping(path, ModelError, format=FORMAT), path)
 
 
 def card_json(card: Card) -> str:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stmg.errors import MissingPackageError, ModelError, SettingsError, require
-from stmg.files import atomic_path, build_dataclass
+from stmg.files import atomic_path, build_from_file, path_inside, read_mapping
 from stmg.runtimes.correctors import GraphCorrector
 from stmg.runtimes.engine import Engine
 from stmg.runtimes.normalization import Normalization
 from stmg.streaming.correction import Corrector
 from stmg.streaming.cost import Cost
+from stmg.video.frames import check_size
 
 if TYPE_CHECKING:
     from stmg.networks.corrector import Corrector as CorrectorNetwork
@@ -35,8 +36,6 @@ class GraphModel:
     threshold: float | None = None
 
     def __post_init__(self) -> None:
-        inside = self.file == Path(self.file).name and self.file not in ("", ".", "..")
-        require(inside, "graph.file is the name of a file in the same folder", self.file)
         Normalization(self.mean, self.std)
 
 
@@ -62,8 +61,8 @@ class CorrectorCard:
     def __post_init__(self) -> None:
         require(2 <= self.num_classes <= 256, "num_classes is from 2 to 256", self.num_classes)
         require(2 <= self.width <= MAX_WIDTH, f"width is from 2 to {MAX_WIDTH}", self.width)
-        valid = len(self.size) == 2 and all(16 <= side <= 8192 for side in self.size)
-        require(valid, "size is a height and a width", self.size)
+        check_size(self.size)
+        require(min(self.size) >= 16, "size is at least 16x16", self.size)
 
 
 def has_corrector(folder: str | Path) -> bool:
@@ -74,15 +73,15 @@ def has_corrector(folder: str | Path) -> bool:
 def read_corrector_card(folder: Path) -> CorrectorCard:
     """The card of a folder's corrector."""
     path = folder / CARD
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(content, dict):
-            raise SettingsError(f"it holds a {type(content).__name__}")
-        return build_dataclass(CorrectorCard, content)
-    except FileNotFoundError:
-        raise ModelError(f"{folder} holds no corrector: it has no {CARD}") from None
-    except (OSError, ValueError, SettingsError) as error:
-        raise ModelError(f"{path} is damaged: {error}") from None
+    if not path.is_file():
+        raise ModelError(f"{folder} holds no corrector: it has no {CARD}")
+    card = build_from_file(CorrectorCard, read_mapping(path, ModelError), path, ModelError)
+    if card.graph is not None:
+        try:
+            path_inside(folder, card.graph.file)
+        except SettingsError as error:
+            raise ModelError(f"{path} is damaged: graph.file: {error}") from None
+    return card
 
 
 def load_corrector(folder: str | Path, engine: Engine | None = None, device: str | None = None) -> Corrector:

@@ -32,6 +32,7 @@ from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
 from stmg.runtimes.engine import Pair
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.manifest import FORMATS, MANIFEST, GraphFile, Manifest, write_manifest
+from stmg.runtimes.threads import set_threads
 from stmg.runtimes.torch import TorchRuntime
 from stmg.runtimes.torch_corrector import TorchCorrector
 from stmg.segmenter import VideoSegmenter
@@ -71,12 +72,14 @@ def export(
     """
     folder = Path(folder)
     model = ModelSpec(name=str(model), size=size) if isinstance(model, str | Path) else model
+    threads = model.threads if isinstance(model, ModelSpec) else None
+    set_threads(threads)
     network, card = _network_and_card(model, size, card)
     size = size or card.size
     calibration = None if int8 is None else _read_frames(int8, size, CALIBRATION_FRAMES, CALIBRATION_EVERY)
     export_network(network, card, size, to, folder, calibration=calibration)
     _export_corrector(model, size, folder)
-    exported = load(folder).runtime
+    exported = load(folder, threads=threads).runtime
     assert isinstance(exported, ExportedRuntime)
     frames = _read_frames(check if check is not None else int8, size, CHECK_FRAMES)
     difference = compare_export(_single_precision(network, card), exported, frames)

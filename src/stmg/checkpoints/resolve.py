@@ -21,7 +21,7 @@ from stmg.runtimes.labels import check_foreground
 from stmg.runtimes.manifest import MANIFEST, read_manifest
 from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 from stmg.runtimes.patterns import PATTERNS
-from stmg.runtimes.threads import set_threads
+from stmg.runtimes.threads import check_threads, set_threads
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.settings import StreamSettings, make_settings
@@ -40,6 +40,8 @@ class ModelSpec:
     file.py:function."""
     weights: Path | None = None
     """.pth or .safetensors file for a network or a function."""
+    network: str | None = None
+    """file.py:function that gives the network itself, where `name` is a checkpoint folder of a network of your own."""
     runtime: str | None = None
     """torch, onnxruntime or openvino; the model's own if None."""
     device: str | None = None
@@ -72,8 +74,8 @@ class ModelSpec:
     def __post_init__(self) -> None:
         if self.runtime is not None and self.runtime not in RUNTIMES:
             raise SettingsError(f"no runtime is called {self.runtime!r}; there are {', '.join(RUNTIMES)}")
-        if self.threads is not None and self.threads < 1:
-            raise SettingsError(f"threads is at least 1; got {self.threads}")
+        if self.threads is not None:
+            check_threads(self.threads)
         check_foreground(self.activation, self.threshold)
         make_settings(self.streaming)
 
@@ -301,8 +303,10 @@ def _engine_name(spec: ModelSpec, own: str) -> str:
 
 _OWN_WEIGHTS = "it brings its own"
 _NO_MODEL = "it is whole; model is for checkpoints of a network of your own"
+_NO_NETWORK = "it is whole; network is for checkpoint folders of a network of your own"
 _NOT_FOR_GRAPHS = {
     "weights": _OWN_WEIGHTS,
+    "network": _NO_NETWORK,
     "device": "it runs on the CPU",
     "precision": "it runs in the precision it was exported in",
     "compile": "only PyTorch networks are compiled by torch.compile",
@@ -311,6 +315,7 @@ _NOT_FOR_GRAPHS = {
 }
 _NOT_FOR_EXPORTS = {
     "weights": _OWN_WEIGHTS,
+    "network": _NO_NETWORK,
     "device": "it runs on the CPU",
     "precision": "it runs in the precision it was exported in",
     "compile": "only PyTorch networks are compiled by torch.compile",
@@ -319,7 +324,10 @@ _NOT_FOR_EXPORTS = {
     "model": _NO_MODEL,
 }
 _NOT_FOR_TORCH = {"patterns": "PyTorch skips blocks without compiling patterns; patterns are for exported folders"}
-_NOT_FOR_FUNCTIONS = {"model": "the function gives the network"}
+_NOT_FOR_FUNCTIONS = {
+    "model": "the function gives the network",
+    "network": "the function gives the network; its weights are for weights",
+}
 _NOT_FOR_CALLABLES = dict.fromkeys(
     ("weights", "device", "precision", "compile", "normalization", "output", "runtime"),
     "its function gives no torch.nn.Module",
@@ -330,6 +338,7 @@ def _refuse(spec: ModelSpec, model: object, reasons: Mapping[str, str]) -> None:
     """An error for the first of these arguments that was given and cannot be honored."""
     given = {
         "weights": spec.weights is not None,
+        "network": spec.network is not None,
         "runtime": spec.runtime is not None,
         "device": spec.device not in (None, "cpu"),
         "precision": spec.precision not in (None, "fp32"),

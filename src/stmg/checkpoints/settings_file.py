@@ -10,8 +10,9 @@ from typing import Literal
 import yaml
 
 from stmg.errors import SettingsError
-from stmg.files import build_dataclass, write_atomically
+from stmg.files import build_dataclass, read_mapping, write_atomically
 from stmg.streaming.schedulers import Scheduler, read_scheduler
+from stmg.video.frames import check_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +50,8 @@ class SavedSettings:
         for key, value in (("scheduler", self.scheduler), ("offline", self.offline)):
             if value is not None and "name" not in value:
                 raise SettingsError(f"{key} has a name and its settings; got {value!r}")
-        if self.size is not None and min(self.size) < 1:
-            raise SettingsError(f"size is a height and a width above 0; got {list(self.size)}")
+        if self.size is not None:
+            check_size(self.size)
 
     def streaming(self) -> dict[str, object]:
         """The fields of `StreamSettings` that are given; without the size, which evaluations give their frames."""
@@ -70,15 +71,7 @@ class SavedSettings:
 def read_settings(path: str | Path) -> SavedSettings:
     """The settings in a file; errors name the file and what is wrong in it."""
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text) if path.suffix.lower() == ".json" else yaml.safe_load(text)
-    except OSError as error:
-        raise SettingsError(f"{path} cannot be read as settings: {error.strerror}") from None
-    except (ValueError, yaml.YAMLError) as error:
-        raise SettingsError(f"{path} cannot be read as settings: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise SettingsError(f"{path} holds no settings by name, such as mode: offline")
+    content = read_mapping(path, SettingsError)
     try:
         settings = build_dataclass(SavedSettings, content)
         settings.streaming()

@@ -68,7 +68,10 @@ def load_network(
     folder = find_checkpoint(name)
     card = read_card(folder)
     if model is None and card.network not in NETWORKS:
-        raise SettingsError(f"{folder} is of a network of your own; pass it: stmg.load({str(name)!r}, model=...)")
+        raise SettingsError(
+            f"{folder} is of a network of your own; say what builds it: --network file.py:function, or from Python "
+            f"stmg.load({str(name)!r}, model=...)"
+        )
     model = build(card.network, card.num_classes) if model is None else model
     target = find_device(device or "cpu")
     network = accelerate(

@@ -24,6 +24,7 @@ from stmg.runtimes.normalization import Normalization
 from stmg.runtimes.torch import TorchRuntime, find_device
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.settings import make_settings
+from stmg.video.labels import MAX_CLASSES
 
 NUM_CLASSES = 19  # of a network without weights, as Cityscapes has
 
@@ -62,6 +63,8 @@ def resolve_network(
         raise ModelError(f"{spec.name} is exported already; name the PyTorch model it came from")
     if spec.name not in NETWORKS and not is_user_function(spec.name):
         return _load_checkpoint(spec, model, num_classes, timed)
+    if spec.network is not None:
+        raise SettingsError(f"network cannot be used with {spec.name}: it is for checkpoint folders of your own")
     if spec.name in NETWORKS and model is not None:
         raise SettingsError(f"model cannot be used with {spec.name}: that is a network of the package")
     if num_classes is not None and (spec.name not in NETWORKS or spec.weights is not None):
@@ -121,8 +124,15 @@ def _load_checkpoint(
         raise SettingsError(f"output cannot be used with {spec.name}: it was chosen when it was saved")
     if num_classes is not None:
         raise SettingsError(f"num_classes cannot be used with {spec.name}: it has its own")
+    if spec.network is not None:
+        if model is not None:
+            raise SettingsError(f"network cannot be used with {spec.name}: model gives it already")
+        if not is_user_function(spec.network):
+            raise SettingsError(f"network is file.py:function that returns a torch.nn.Module; got {spec.network!r}")
+        model = call_user_function(spec.network)
     if model is not None and not isinstance(model, nn.Module):
-        raise SettingsError(f"model is a torch.nn.Module; got a {type(model).__name__}")
+        what = "model" if spec.network is None else f"what {spec.network} returns"
+        raise SettingsError(f"{what} is a torch.nn.Module; got a {type(model).__name__}")
     network, card = load_network(spec.name, model, spec.device, size=spec.size, timed=timed)
     activation = spec.activation or card.activation
     threshold = card.threshold if spec.threshold is None else spec.threshold
@@ -157,6 +167,9 @@ def load_with_weights(name: str, weights: Path) -> nn.Module:
     of_classes = [tensor for tensor in two if two[tensor].shape != three[tensor].shape]
     if of_classes[0] not in state:
         raise ModelError(f"{weights} has no {of_classes[0]}: it was not trained to segment, or is of another network")
-    network = build(name, len(state[of_classes[0]]))
+    number = len(state[of_classes[0]])
+    if not 1 <= number <= MAX_CLASSES:
+        raise ModelError(f"{weights} is for {number} classes; labels are bytes, so there are at most {MAX_CLASSES}")
+    network = build(name, number)
     load_foreign(network, state)
     return network

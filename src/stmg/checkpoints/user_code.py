@@ -23,7 +23,11 @@ def call_user_function(name: str) -> object:
     try:
         module = _import(source)
     except ModuleNotFoundError as error:
-        raise ModelError(f"{name}: {error}") from None
+        raise ModelError(f"{name}: {error}") from error
+    except SyntaxError as error:
+        raise ModelError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
+    except UnicodeDecodeError:
+        raise ModelError(f"{source} is no Python file: it is no text in UTF-8") from None
     if not callable(getattr(module, function, None)):
         names = [name for name in vars(module) if not name.startswith("_") and callable(vars(module)[name])]
         raise ModelError(f"{source} has no function {function!r}; it has: {', '.join(names) or 'nothing to call'}")

@@ -18,9 +18,11 @@ from rich.markup import escape
 from stmg import __version__
 from stmg.cli import ablate, adapt, benchmark, data, demo, evaluate, export, inspect, report, segment, train, tune
 from stmg.cli.groups import expand_groups
+from stmg.cli.interruption import interruptible
 from stmg.cli.options import MEASURE, RUN, TRAIN
 from stmg.errors import StmgError
 
+OUT_OF_MEMORY = ("can't allocate memory", "Insufficient memory", "std::bad_alloc", "Failed to allocate memory")
 INSTALLED = {"site-packages", "dist-packages"}  # folders of installed packages
 
 
@@ -104,7 +106,9 @@ def _unwrap(docstring: str | None) -> str:
 for _name, _verb in VERBS.items():
     _epilog = "\n\n".join(("Examples:", *_verb.examples)) if _verb.examples else None
     _help = _unwrap(_verb.function.__doc__)
-    app.command(_name, help=_help, epilog=_epilog, rich_help_panel=_verb.panel)(expand_groups(_verb.function))
+    app.command(_name, help=_help, epilog=_epilog, rich_help_panel=_verb.panel)(
+        interruptible(expand_groups(_verb.function))
+    )
 app.add_typer(data.data, name="data", rich_help_panel=TRAIN)
 
 
@@ -135,7 +139,7 @@ def _print_error(error: Exception) -> int:
     text, code = _explain(error)
     if text is None or os.environ.get("STMG_DEBUG"):
         traceback.print_exception(error)
-        if text is None and not _is_in_user_code(error):
+        if text is None and _find_user_frame(error) is None:
             console.print("[bold red]this is a bug in stmg[/]", highlight=False)
         return code
     console.print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True, highlight=False)
@@ -146,8 +150,11 @@ def _explain(error: Exception) -> tuple[str | None, int]:
     """An error in one line, None where only its traceback helps; and the exit code."""
     line = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, StmgError):
-        return line, 2
-    if _is_in_user_code(error):
+        # What a user's own code raised may be the cause of it: where that was tells more than what it was.
+        frame = None if error.__cause__ is None else _find_user_frame(error.__cause__)
+        where = "" if frame is None else f" ({frame.filename}, line {frame.lineno}, in {frame.name})"
+        return f"{line}{where}", 2
+    if _find_user_frame(error) is not None:
         return None, 1
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
         return 'this needs PyTorch: pip install "stmg[torch]"', 2
@@ -164,19 +171,22 @@ def _is_out_of_memory(error: Exception) -> bool:
     kinds = {kind.__name__ for kind in type(error).__mro__}
     # PyTorch has a class of its own for a GPU's memory, and only words for the machine's.
     return not kinds.isdisjoint({"MemoryError", "OutOfMemoryError"}) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+        any(words in str(error) for words in OUT_OF_MEMORY)
     )
 
 
-def _is_in_user_code(error: Exception) -> bool:
-    """Whether an error passed through a file that is neither stmg's nor an installed package's."""
+def _find_user_frame(error: BaseException) -> traceback.FrameSummary | None:
+    """The innermost place that an error passed in a file that is neither stmg's nor an installed package's."""
     package, stdlib = Path(__file__).parents[1], sysconfig.get_path("stdlib")
-    paths = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+    frames = traceback.extract_tb(error.__traceback__)
+    paths = [Path(frame.filename) for frame in frames]
     first = next((index for index, path in enumerate(paths) if path.is_relative_to(package)), len(paths))
-    return any(
-        path.is_file()
+    own = [
+        frame
+        for frame, path in list(zip(frames, paths, strict=True))[first:]  # before it stands what calls `main`
+        if path.is_file()
         and not path.is_relative_to(package)
         and not path.is_relative_to(stdlib)
         and INSTALLED.isdisjoint(path.parts)
-        for path in paths[first:]  # what stands before is the script that calls `main`
-    )
+    ]
+    return own[-1] if own else None

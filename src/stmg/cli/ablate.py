@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from stmg.cli.options import Data, Device, Limit, Model, ModelOptions, Out, Size, Split, Threads, make_spec
-from stmg.cli.progress import INTERRUPTED, progress_bar
-from stmg.cli.results import publish
+from stmg.cli.interruption import INTERRUPTED
+from stmg.cli.options import Data, Device, Limit, Model, ModelOptions, Network, Out, Size, Split, Threads, make_spec
+from stmg.cli.progress import progress_bar
+from stmg.cli.results import AsJson, publish
 from stmg.errors import SettingsError
 
 
@@ -29,14 +30,16 @@ def ablate(
     size: Size = None,
     limit: Limit = None,
     out: Out = Path("out/ablate"),
+    network: Network = None,
     device: Device = None,
+    as_json: AsJson = False,
     threads: Threads = None,
 ) -> None:
     """Measure what each part is worth: the rows of the paper's ablations, and ours."""
     from stmg.evaluation.ablate import ablate as run
 
-    console = Console()
-    spec = make_spec(model, ModelOptions(device=device, threads=threads), size=size)
+    console = Console(stderr=as_json)
+    spec = make_spec(model, ModelOptions(device=device, threads=threads, network=network), size=size)
     others = {}
     for text in also or []:
         name, equals, other = text.partition("=")
@@ -57,4 +60,4 @@ def ablate(
             )
     except KeyboardInterrupt:  # before the first row
         raise typer.Exit(INTERRUPTED) from None
-    raise typer.Exit(publish(result, out, console))
+    raise typer.Exit(publish(result, out, console, as_json))

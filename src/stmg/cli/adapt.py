@@ -9,8 +9,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from stmg.cli.interruption import INTERRUPTED
 from stmg.cli.options import Model, ModelOptions, Motion, Size, StreamOptions, make_spec, parse_share
-from stmg.cli.progress import INTERRUPTED, progress_bar
+from stmg.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from stmg.training.adapt.train import Progress

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from stmg.cli.interruption import INTERRUPTED
 from stmg.cli.measuring import Offline, add_offline
 from stmg.cli.options import Model, ModelOptions, Out, StreamOptions, make_spec, parse_size
-from stmg.cli.progress import INTERRUPTED, progress_bar
-from stmg.cli.results import publish
+from stmg.cli.progress import progress_bar
+from stmg.cli.results import AsJson, publish
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -66,6 +67,7 @@ def benchmark(
     ] = None,
     out: Out = Path("out/benchmark"),
     offline: Offline = None,
+    as_json: AsJson = False,
     *,
     options: ModelOptions,
     stream: StreamOptions,
@@ -77,7 +79,7 @@ def benchmark(
     """
     from stmg.evaluation.benchmark import benchmark as run
 
-    console = Console()
+    console = Console(stderr=as_json)
     spec = make_spec(model, options, stream, mode=mode)
     spec = add_offline(spec, offline, mode)
     sizes = [parsed for text in size or [] if (parsed := parse_size(text))]
@@ -106,4 +108,4 @@ def benchmark(
             )
     except KeyboardInterrupt:  # before the first size was done
         raise typer.Exit(INTERRUPTED) from None
-    raise typer.Exit(publish(result, out, console))
+    raise typer.Exit(publish(result, out, console, as_json))

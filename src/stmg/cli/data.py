@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from stmg.cli.interruption import interruptible
 from stmg.cli.options import DATA_HELP
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ data = typer.Typer(help="Look at datasets.", no_args_is_help=True)
 
 
 @data.command(epilog="\n\n".join(("Examples:", "stmg data check CAMVID", "stmg data check street:0-9")))
+@interruptible
 def check(
     path: Annotated[str, typer.Argument(help=DATA_HELP, show_default=False)],
     sheet: Annotated[Path, typer.Option(metavar="FILE", help="Contact sheet to write: frames with their labels.")] = (

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from stmg.cli.interruption import INTERRUPTED
 from stmg.cli.measuring import Offline, add_offline, parse_intervals
 from stmg.cli.options import Data, Limit, Model, ModelOptions, Out, Size, Split, StreamOptions, make_spec
-from stmg.cli.progress import INTERRUPTED, progress_bar
-from stmg.cli.results import publish
+from stmg.cli.progress import progress_bar
+from stmg.cli.results import AsJson, publish
 
 
 def evaluate(
@@ -39,6 +40,7 @@ def evaluate(
     ] = False,
     out: Out = Path("out/evaluate"),
     offline: Offline = None,
+    as_json: AsJson = False,
     *,
     options: ModelOptions,
     stream: StreamOptions,
@@ -52,7 +54,7 @@ def evaluate(
     from stmg.evaluation.evaluate import evaluate as run
     from stmg.evaluation.inputs import split_videos
 
-    console = Console()
+    console = Console(stderr=as_json)
     spec = make_spec(model, options, stream, size=size, mode=mode)
     spec = add_offline(spec, offline, mode)
     dataset = open_dataset(data)
@@ -72,4 +74,4 @@ def evaluate(
             )
     except KeyboardInterrupt:  # before the first frame
         raise typer.Exit(INTERRUPTED) from None
-    raise typer.Exit(publish(result, out, console))
+    raise typer.Exit(publish(result, out, console, as_json))

@@ -13,6 +13,7 @@ from stmg.cli.options import (
     Activation,
     Corrector,
     ModelOptions,
+    Network,
     Normalize,
     Out,
     Output,
@@ -43,6 +44,7 @@ def export(
     out: Out = Path("out/export"),
     threads: Threads = None,
     weights: Weights = None,
+    network: Network = None,
     normalize: Normalize = None,
     output: Output = None,
     activation: Activation = None,
@@ -59,6 +61,7 @@ def export(
     console = Console()
     options = ModelOptions(
         weights=weights,
+        network=network,
         normalize=normalize,
         output=output,
         activation=activation,

@@ -12,14 +12,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stmg.cli.options import Device, ModelOptions, Threads, make_spec
+from stmg.cli.inspect_graph import is_graph, show_graph
+from stmg.cli.options import Device, ModelOptions, Network, Threads, make_spec
+from stmg.errors import SettingsError
 
 if TYPE_CHECKING:
     from stmg.gating.accelerate import AcceleratedNetwork
 
+SHOWN = 8  # names of modules in one line
 MODEL_HELP = (
-    "A network (ddrnet39), shipped name (lite0-camvid), checkpoint folder, Hub id, or file.py:function that returns "
-    "a network."
+    "A network (ddrnet39), shipped name (lite0-camvid), checkpoint folder, Hub id, file.py:function that returns "
+    "a network, exported folder, or .onnx, .xml or .tflite file."
 )
 
 
@@ -49,6 +52,8 @@ class Inspection:
     head: str | None
     """The layer whose input is reused; None if none was found."""
     blocks: tuple[BlockCost, ...]
+    unlisted: dict[str, tuple[str, ...]]
+    """Modules that look like blocks and are none that can be skipped, by the reason."""
     notes: tuple[str, ...]
     """What cannot be done with it."""
 
@@ -72,20 +77,30 @@ def inspect(
     ] = None,
     classes: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Number of classes of a network without weights. Default: 19."),
+        typer.Option(min=1, max=255, metavar="N", help="Number of classes of a network without weights. Default: 19."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    network: Network = None,
     device: Device = None,
     threads: Threads = None,
 ) -> None:
-    """List the residual blocks of a network that can be skipped, and what each costs."""
-    from stmg.checkpoints.torch_models import resolve_network
+    """List the residual blocks of a network that can be skipped, what each costs, and why others are not listed.
+
+    Of a graph file or an exported folder: its inputs and outputs, or its graphs and blocks.
+    """
     from stmg.runtimes.threads import set_threads
 
-    spec = make_spec(model, ModelOptions(device=device, threads=threads), size=size)
+    spec = make_spec(model, ModelOptions(device=device, threads=threads, network=network), size=size)
+    if is_graph(model):
+        if classes is not None:
+            raise SettingsError(f"--classes cannot be used with {model}: it has its own")
+        show_graph(spec, as_json, Console())
+        return
+    from stmg.checkpoints.torch_models import resolve_network
+
     set_threads(spec.threads)
-    network, card = resolve_network(spec, num_classes=classes, timed=True)
-    result = inspect_network(model, network, spec.size or card.size)
+    accelerated, card = resolve_network(spec, num_classes=classes, timed=True)
+    result = inspect_network(model, accelerated, spec.size or card.size)
     console = Console()
     if as_json:
         console.print_json(json.dumps(asdict(result)))
@@ -97,6 +112,9 @@ def inspect(
         f"{_gmacs(result.macs_without_head)} without"
     )
     console.print(f"{_gmacs(result.macs_all_blocks_skipped)} with all {len(result.blocks)} blocks skipped")
+    for reason, names in result.unlisted.items():
+        some = ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+        console.print(f"not listed, {escape(reason)}: {escape(some)}", soft_wrap=True, highlight=False)
     for note in result.notes:
         console.print(f"[yellow]{escape(note)}[/]")
 
@@ -110,6 +128,7 @@ def inspect_network(name: str, network: AcceleratedNetwork, size: tuple[int, int
     import torch
 
     from stmg.gating.counting import count_parameters
+    from stmg.gating.unlisted import explain_unlisted
 
     device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
     costs = network.costs(torch.zeros(1, 3, *size, device=device, dtype=network.dtype))
@@ -127,5 +146,6 @@ def inspect_network(name: str, network: AcceleratedNetwork, size: tuple[int, int
         macs_all_blocks_skipped=costs.of_pass((False,) * len(network.blocks)) if costs.network else None,
         head=network.head,
         blocks=blocks,
+        unlisted=explain_unlisted(network, size),
         notes=tuple(network.notes),
     )

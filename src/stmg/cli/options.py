@@ -40,6 +40,14 @@ Weights = Annotated[
         rich_help_panel=MODEL_PANEL,
     ),
 ]
+Network = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FUNCTION",
+        help="file.py:function that returns your own network, for a folder that stmg.save wrote of it.",
+        rich_help_panel=MODEL_PANEL,
+    ),
+]
 Runtime = Annotated[
     str | None,
     typer.Option(
@@ -194,6 +202,7 @@ class ModelOptions:
     device: Device = None
     threads: Threads = None
     weights: Weights = None
+    network: Network = None
     runtime: Runtime = None
     precision: Precision = None
     normalize: Normalize = None
@@ -244,6 +253,7 @@ def make_spec(
     return ModelSpec(
         name=model,
         weights=options.weights,
+        network=options.network,
         runtime=options.runtime or saved.runtime,
         device=options.device,
         precision=options.precision or saved.precision,
@@ -292,9 +302,13 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
     if text is None:
         return None
     parts = text.lower().split("x")
-    if len(parts) != 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+    if len(parts) != 2 or not all(part.isdecimal() and len(part) < 9 and int(part) > 0 for part in parts):
         raise SettingsError(f"a size is HEIGHTxWIDTH, such as 360x480; got {text!r}")
-    return int(parts[0]), int(parts[1])
+    from stmg.video.frames import check_size
+
+    size = int(parts[0]), int(parts[1])
+    check_size(size, "a size")
+    return size
 
 
 def parse_scheduler(text: str | None) -> SchedulerPolicy | None:

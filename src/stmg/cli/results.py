@@ -6,21 +6,28 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 
-from stmg.cli.progress import INTERRUPTED
+from stmg.cli.interruption import INTERRUPTED
 
 if TYPE_CHECKING:
     from stmg.evaluation.results import Result
 
 
-def publish(result: Result, out: Path, console: Console) -> int:
-    """Print a result's tables, write it to a folder with the command it came from; the exit code."""
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and everything else to stderr.")]
+
+
+def publish(result: Result, out: Path, console: Console, as_json: bool = False) -> int:
+    """Print a result's tables, write it to a folder with the command it came from; the exit code.
+
+    as_json: print the result to standard output as it is in its file, too.
+    """
     from stmg.evaluation.inputs import hide_credentials
-    from stmg.evaluation.storage import write_result
+    from stmg.evaluation.storage import to_json, write_result
     from stmg.evaluation.tables import result_tables
 
     typed = shlex.join(["stmg", *sys.argv[1:]])
@@ -30,4 +37,6 @@ def publish(result: Result, out: Path, console: Console) -> int:
         console.print(table.rich())
     folder = escape(str(out))
     console.print(f"written to [bold]{folder}[/]; for a page of it: stmg report {folder}", soft_wrap=True)
+    if as_json:
+        print(to_json(result), end="")
     return INTERRUPTED if result.interrupted else 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import signal
+import json
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,10 +14,22 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from stmg.cli.options import MODEL_HELP, Delay, Mode, ModelOptions, Pace, StreamOptions, make_spec, parse_scheduler
-from stmg.cli.progress import INTERRUPTED, progress_bar
+from stmg.cli.interruption import INTERRUPTED
+from stmg.cli.options import (
+    MODEL_HELP,
+    STREAM_PANEL,
+    Delay,
+    Mode,
+    ModelOptions,
+    Pace,
+    StreamOptions,
+    make_spec,
+    parse_scheduler,
+)
+from stmg.cli.progress import progress_bar
 from stmg.cli.summary import Summary
-from stmg.errors import SettingsError
+from stmg.errors import SettingsError, SourceLostError
+from stmg.signals import ignore_ending
 
 if TYPE_CHECKING:
     from stmg.checkpoints.resolve import ModelSpec
@@ -25,6 +38,7 @@ if TYPE_CHECKING:
     from stmg.video.frames import Frame
     from stmg.video.sources import VideoSource
 
+LOST = 1  # exit code where a live source broke off: nothing was wrong with what was typed
 OUTPUTS = {
     "overlay": "overlay.mp4",
     "records": "records.jsonl",
@@ -77,6 +91,18 @@ def segment(
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N frames.")] = None,
     every: Annotated[int, typer.Option(min=1, metavar="N", help="Take every Nth frame.")] = 1,
     fps: Annotated[float | None, typer.Option(help="Frame rate of a folder of images.")] = None,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Wait until the pattern of blocks of a partial frame is compiled, so that two runs of an exported "
+            "network give the same labels. Default: a wider pattern stands in meanwhile.",
+            rich_help_panel=STREAM_PANEL,
+        ),
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as a line of JSON, and everything else to stderr.")
+    ] = False,
     mode: Mode = None,
     pace: Pace = False,
     delay: Delay = None,
@@ -92,29 +118,29 @@ def segment(
     from stmg.video.pace import pace as pace_source
     from stmg.video.sources import open_video
 
-    console = Console()
+    console = Console(stderr=as_json)
     with open_video(source, every=every, limit=limit, fps=fps) as video:
         mode = mode or _default_mode(stream, video, delay)
         spec = make_spec(model, options, stream, size=size, mode=mode)
         _check_timing(mode, video, pace, delay)
         segmenter = _open_segmenter(spec, video, delay)
-        for note in (*segmenter.runtime.notes, *_unused_masks(segmenter, mode)):
+        for note in (*segmenter.runtime.notes, *_unused_masks(segmenter, mode), *_stand_ins(segmenter, mode, exact)):
             console.print(f"[yellow]{escape(note)}[/]")
         sinks = Background(_make_sinks(source, out, save, video, segmenter, areas, background))
         frames = pace_source(video) if pace else video
-        summary, interrupted = _run(segmenter, frames, video.num_frames, sinks, console, Summary(mode))
-        damaged, dropped = video.damaged, frames.dropped
+        with segmenter.runtime.exact_patterns() if exact else nullcontext():
+            summary = _run(segmenter, frames, video.num_frames, sinks, console, Summary(mode))
+        summary.damaged = video.damaged
+        summary.dropped, summary.dropped_early = frames.dropped, frames.dropped_early
     console.print(summary.table())
     for line in (summary.line(), *summary.mode_lines(), *summary.audit_lines()):
         console.print(line, soft_wrap=True)
-    if dropped:
-        console.print(f"[yellow]{dropped} frames came faster than they could be segmented and were dropped[/]")
-    if damaged:
-        console.print(f"[yellow]{escape(damaged)}[/]")
-    if interrupted:
-        console.print("[yellow]interrupted; the outputs hold every frame up to here[/]")
+    for line in summary.trouble_lines():
+        console.print(f"[yellow]{escape(line)}[/]", soft_wrap=True)
     console.print(f"written to [bold]{escape(str(out))}[/]", soft_wrap=True)
-    raise typer.Exit(INTERRUPTED if interrupted else 0)
+    if as_json:
+        print(json.dumps({"source": video.name, "model": model, "out": str(out), **summary.as_dict()}))
+    raise typer.Exit(INTERRUPTED if summary.interrupted else LOST if summary.lost else 0)
 
 
 def _default_mode(stream: StreamOptions, video: VideoSource, delay: int | None) -> str:
@@ -174,8 +200,8 @@ def _run(
     sinks: Sink,
     console: Console,
     summary: Summary,
-) -> tuple[Summary, bool]:
-    """Segment into the sinks; what was done, and whether Ctrl-C ended it."""
+) -> Summary:
+    """Segment into the sinks; what was done, and what ended it early."""
     with sinks, progress_bar(console) as progress:
         task = progress.add_task("segmenting", total=num_frames, status="")
         try:
@@ -184,9 +210,24 @@ def _run(
                 summary.add(result)
                 progress.update(task, advance=1, status=f"{summary.fps:.1f} FPS  {summary.shares()}")
         except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # closing the outputs takes a moment, and must end
-            return summary, True
-    return summary, False
+            ignore_ending()  # closing the outputs takes a moment
+            summary.interrupted = True
+        except SourceLostError as error:
+            summary.lost = str(error)
+    return summary
+
+
+def _stand_ins(segmenter: VideoSegmenter, mode: str, exact: bool) -> tuple[str, ...]:
+    from stmg.runtimes.exported import ExportedRuntime
+
+    runtime = segmenter.runtime
+    partial = mode == "online" and segmenter.settings.scheduler.refreshes
+    if exact or not (partial and isinstance(runtime, ExportedRuntime) and runtime.has_mask_generator):
+        return ()
+    return (
+        "while a pattern of blocks is compiled a wider one stands in, so labels may differ a little from run to run; "
+        "--exact waits for it",
+    )
 
 
 def _unused_masks(segmenter: VideoSegmenter, mode: str) -> tuple[str, ...]:

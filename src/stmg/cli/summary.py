@@ -42,6 +42,15 @@ class Summary:
     """Share of the pixels that they changed, added up."""
     flicker: float | None = None
     """The network's own, by the last audit that knew it."""
+    dropped: int = 0
+    """Frames of a live source that were not segmented."""
+    dropped_early: int = 0
+    """Of these, those that came before the first one was answered, while the model was loaded."""
+    damaged: str | None = None
+    """What could not be decoded, in words."""
+    lost: str | None = None
+    """Why a live source ended, if it broke off."""
+    interrupted: bool = False
     started: float = field(default_factory=time.perf_counter)
 
     def add(self, result: FrameResult) -> None:
@@ -120,6 +129,51 @@ class Summary:
         own = "not known" if self.flicker is None else f"{self.flicker:.1%}"
         change = f"{self.changed_sum / self.audits:.1%}"
         return [f"measured change {change} of pixels over {anchors} (the network's own flicker: {own})"]
+
+    def trouble_lines(self) -> list[str]:
+        """What went wrong, in lines."""
+        lines, late = [], self.dropped - self.dropped_early
+        if self.dropped_early:
+            lines.append(f"{self.dropped_early} frames came before the first was answered, and were dropped")
+        if late:
+            lines.append(f"{late} frames came faster than they could be segmented and were dropped")
+        if self.damaged:
+            lines.append(self.damaged)
+        if self.lost:
+            lines.append(f"{self.lost}; the outputs hold every frame up to there")
+        if self.interrupted:
+            lines.append("interrupted; the outputs hold every frame up to here")
+        return lines
+
+    def as_dict(self) -> dict[str, object]:
+        """What the lines and the table say, for programs; None stands for what is not known."""
+        total = max(self.num_frames, 1)
+        return {
+            "mode": self.mode,
+            "frames": self.num_frames,
+            "fps": round(self.fps, 3),
+            "levels": {
+                level: {"frames": count, "mean_ms": round(self.milliseconds[level] / count, 3)}
+                for level, count in sorted(self.frames.items())
+            },
+            "latency_ms": {
+                name: round(self.latency(share), 1) if self.frames else None
+                for name, share in (("p50", 0.5), ("p95", 0.95), ("max", 1.0))
+            },
+            "network_runs": self.runs,
+            "mean_age": round(self.age_sum / total, 3),
+            "stale": self.stale,
+            "macs_per_frame": round(self.macs / total) if self.num_counted == self.num_frames > 0 else None,
+            "motion": dict(self.motion.most_common()),
+            "audits": self.audits,
+            "changed": round(self.changed_sum / self.audits, 6) if self.audits else None,
+            "flicker": self.flicker,
+            "dropped": self.dropped,
+            "dropped_early": self.dropped_early,
+            "damaged": self.damaged,
+            "lost": self.lost,
+            "interrupted": self.interrupted,
+        }
 
     def line(self) -> str:
         """The whole stream in a line."""

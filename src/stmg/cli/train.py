@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,15 +9,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from stmg.cli.interruption import INTERRUPTED
 from stmg.cli.options import Threads
-from stmg.cli.progress import INTERRUPTED, progress_bar
+from stmg.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from stmg.training.trainer import StepReport
-
-LINE_EVERY = 60.0  # seconds between lines where there is no terminal to draw a bar on
 
 
 def train(
@@ -73,7 +71,7 @@ def train(
 
 
 class StepReporter:
-    """Shows how a run is doing: a bar on a terminal, a line per minute elsewhere.
+    """Shows how a run is doing: a bar on a terminal, a line now and then elsewhere.
 
     The bar is created with the first report: before that, the reporter may be pickled for another process.
     """
@@ -83,8 +81,6 @@ class StepReporter:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         self._figures: dict[str, float] | None = None
-        self._started = self._printed = 0.0
-        self._first_step = 0
 
     def __call__(self, report: StepReport) -> None:
         progress, task = self._bar(report)
@@ -95,12 +91,6 @@ class StepReporter:
             console.print(f"step {report.step}: {_format_figures(report.figures)}", highlight=False)
         losses = " ".join(f"{name} {value:.3f}" for name, value in report.losses.items())
         progress.update(task, completed=report.step, status=losses)
-        now = time.monotonic()
-        if not console.is_terminal and now - self._printed > LINE_EVERY and report.step > self._first_step:
-            self._printed = now
-            pace = (now - self._started) / (report.step - self._first_step)
-            left = pace * (report.steps - report.step) / 60
-            console.print(f"step {report.step}/{report.steps} {losses} ({pace:.2f} s per step, {left:.0f} min left)")
 
     def close(self) -> None:
         if self._progress is not None:
@@ -110,8 +100,8 @@ class StepReporter:
         if self._progress is None or self._task is None:
             self._progress = progress_bar(Console())
             self._progress.start()
-            self._task = self._progress.add_task("training", total=report.steps, completed=report.step, status="")
-            self._started, self._first_step = time.monotonic(), report.step
+            # The first step is counted from: it takes longer than others.
+            self._task = self._progress.add_task("step", total=report.steps, completed=report.step, status="")
         return self._progress, self._task
 
 

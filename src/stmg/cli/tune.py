@@ -9,9 +9,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from stmg.cli.interruption import INTERRUPTED
 from stmg.cli.options import Model, ModelOptions, Out, Size, make_spec, parse_share
-from stmg.cli.progress import INTERRUPTED, progress_bar
-from stmg.cli.results import publish
+from stmg.cli.progress import progress_bar
+from stmg.cli.results import AsJson, publish
 
 if TYPE_CHECKING:
     from stmg.evaluation.tune import Progress
@@ -51,6 +52,7 @@ def tune(
     ] = 150,
     size: Size = None,
     out: Out = Path("out/tune"),
+    as_json: AsJson = False,
     *,
     options: ModelOptions,
 ) -> None:
@@ -65,7 +67,7 @@ def tune(
     from stmg.evaluation.tune import DEFAULT_WISH, make_settings
     from stmg.evaluation.tune import tune as run
 
-    console = Console()
+    console = Console(stderr=as_json)
     loss = parse_share("--max-loss", max_loss)
     wish = Wish(
         max_loss=None if loss is None else 100 * loss,
@@ -85,7 +87,7 @@ def tune(
             result = run(spec, source, chosen, beside=beside or (), frames=frames, on_progress=show)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    code = publish(result, out, console)
+    code = publish(result, out, console, as_json)
     settings = make_settings(result)
     if settings is not None and result.best is not None:
         write_settings(settings, out / SETTINGS)

@@ -11,11 +11,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as PillowImage
-from PIL import UnidentifiedImageError
 
 from stmg.errors import DataError
 from stmg.video.frames import Image, resize_image
 from stmg.video.labels import IGNORE, Labels, resize_labels
+from stmg.video.readers import check_claimed_size
 
 _BYTE_WEIGHTS = np.array([65536, 256, 1], np.uint32)  # a color as one number, quicker to compare
 
@@ -93,6 +93,7 @@ class FrameFiles:
 
 def read_image(path: Path, size: tuple[int, int] | None = None) -> Image:
     """An image file as RGB (H, W, 3)."""
+    check_claimed_size(path)
     image = cv2.imread(str(path), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)  # labels know none either
     if image is None:
         raise DataError(f"{path} cannot be read as an image" if path.exists() else f"{path} does not exist")
@@ -102,20 +103,22 @@ def read_image(path: Path, size: tuple[int, int] | None = None) -> Image:
 
 def image_size(path: Path) -> tuple[int, int]:
     """(height, width) from the file's header alone."""
+    check_claimed_size(path)
     try:
         with PillowImage.open(path) as image:
             return image.height, image.width
-    except (OSError, SyntaxError, UnidentifiedImageError):
+    except (OSError, SyntaxError, ValueError):  # whatever Pillow raises
         raise DataError(f"{path} cannot be read as an image" if path.exists() else f"{path} does not exist") from None
 
 
 def read_labels(path: Path) -> NDArray[np.uint8]:
     """A label file's values as stored, (H, W) class numbers or palette indices, or (H, W, 3) colors."""
+    check_claimed_size(path)
     try:
         with PillowImage.open(path) as image:
             # A palette image holds class numbers; OpenCV would give back their colors.
             values = np.asarray(image)
-    except (OSError, SyntaxError, UnidentifiedImageError):
+    except (OSError, SyntaxError, ValueError):  # whatever Pillow raises
         raise DataError(f"{path} cannot be read as labels" if path.exists() else f"{path} does not exist") from None
     if values.dtype != np.uint8:
         raise DataError(f"{path} holds {values.dtype} values; label files are 8-bit PNGs of class numbers")

@@ -5,21 +5,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from stmg.data.dataset import Dataset, Video
 from stmg.data.files import FrameFiles, LabelCode
 from stmg.data.video_file import VideoFile
-from stmg.errors import DataError, SettingsError
-from stmg.files import build_dataclass
+from stmg.errors import DataError, SettingsError, require
+from stmg.files import build_dataclass, path_inside, read_mapping
 from stmg.video.labels import IGNORE, MAX_CLASSES
 from stmg.video.overlay import default_palette
 from stmg.video.readers import IMAGE_SUFFIXES, natural_order
 
 DESCRIPTION = "dataset.yaml"
-VIDEO_ENDINGS = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg")
+VIDEO_ENDINGS = (
+    *(".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg"),
+    *(".ts", ".m2ts", ".mts", ".flv", ".wmv", ".3gp", ".ogv"),
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,10 @@ class ClassEntry:
     name: str
     color: tuple[int, int, int] | None = None
     """RGB; one is chosen if there is none."""
+
+    def __post_init__(self) -> None:
+        valid = self.color is None or all(0 <= value <= 255 for value in self.color)
+        require(valid, f"the color of {self.name} is three values from 0 to 255", self.color)
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,9 @@ class VideoEntry:
     """A folder of PNGs of class numbers: named as the images, or, for a video file, by the number of the frame."""
     rate: float | None = None
     """Frames per second, for a folder of images; leave it out for stills."""
+
+    def __post_init__(self) -> None:
+        require(self.rate is None or self.rate > 0, "rate is above 0", self.rate)
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,13 @@ class Description:
 
 
 def is_video(path: Path) -> bool:
-    return path.is_file() and path.suffix.lower() in VIDEO_ENDINGS
+    """Whether this is a video file; .ts is also what other programs call their texts."""
+    if not path.is_file() or path.suffix.lower() not in VIDEO_ENDINGS:
+        return False
+    if path.suffix.lower() != ".ts":
+        return True
+    with path.open("rb") as file:
+        return file.read(1) in (b"G", b"")  # with which each packet of a transport stream begins
 
 
 def open_videos(path: Path) -> Dataset:
@@ -69,8 +84,9 @@ def open_videos(path: Path) -> Dataset:
 
 def open_images(path: Path) -> Dataset:
     """A folder of images without labels, as stills, in the split `all`."""
-    entry = _video(path, VideoEntry("."), LabelCode(MAX_CLASSES))
-    return Dataset(path.name, (), np.zeros((0, 3), np.uint8), {"all": (entry,)})
+    images = _list_images(path)
+    video = FrameFiles(path.name, images, (None,) * len(images), LabelCode(MAX_CLASSES))
+    return Dataset(path.name, (), np.zeros((0, 3), np.uint8), {"all": (video,)})
 
 
 def open_folder(path: str | Path) -> Dataset:
@@ -78,15 +94,15 @@ def open_folder(path: str | Path) -> Dataset:
     path = Path(path)
     file = path if path.is_file() else path / DESCRIPTION
     description = _read_description(file)
-    if len(description.classes) < 2:
-        raise DataError(f"{file} names {len(description.classes)} classes; a dataset has at least 2")
+    if not 2 <= len(description.classes) <= MAX_CLASSES:
+        raise DataError(f"{file} names {len(description.classes)} classes; a dataset has 2 to {MAX_CLASSES}")
     if not 0 <= description.ignore <= 255:
         raise DataError(f"{file}: ignore is a value of label files, 0 to 255; got {description.ignore}")
     code = LabelCode(len(description.classes), recode={description.ignore: IGNORE})
     default = default_palette(len(description.classes))
     palette = [entry.color or tuple(default[class_id]) for class_id, entry in enumerate(description.classes)]
     splits = {
-        split: tuple(_video(file.parent, entry, code) for entry in entries)
+        split: tuple(_video(file, split, entry, code) for entry in entries)
         for split, entries in (("train", description.train), ("val", description.val), ("test", description.test))
         if entries
     }
@@ -97,13 +113,8 @@ def open_folder(path: str | Path) -> Dataset:
 
 
 def _read_description(file: Path) -> Description:
-    import yaml
-
-    try:
-        content: Any = yaml.safe_load(file.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise DataError(f"{file} cannot be read: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict) or "classes" not in content:
+    content = read_mapping(file, DataError)
+    if "classes" not in content:
         raise DataError(f"{file} needs a list of classes")
     for key, short in (("classes", "name"), ("train", "frames"), ("val", "frames"), ("test", "frames")):
         # A bare word stands for an entry with nothing but that, and an entry for a list of one.
@@ -119,23 +130,32 @@ def _read_description(file: Path) -> Description:
         raise DataError(f"{file}: {error}") from None
 
 
-def _video(root: Path, entry: VideoEntry, code: LabelCode) -> Video:
-    frames = root / entry.frames
-    labels = root / entry.labels if entry.labels else None
+def _video(file: Path, split: str, entry: VideoEntry, code: LabelCode) -> Video:
+    root = file.parent
+    try:
+        frames = path_inside(root, entry.frames)
+        labels = path_inside(root, entry.labels) if entry.labels else None
+    except SettingsError as error:
+        raise DataError(f"{file}: {split}: {error}") from None
     if labels is not None and not labels.is_dir():
         raise DataError(f"{labels} is not a folder of label files")
     if is_video(frames):
         return VideoFile(frames, _labels_by_frame(labels), code)
     if not frames.is_dir():
         raise DataError(f"{frames} is neither a folder of images nor a video")
-    images = sorted((p for p in frames.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES), key=natural_order)
-    if not images:
-        raise DataError(f"{frames} holds no images")
+    images = _list_images(frames)
     label_files = tuple(_label_of(image, labels) for image in images)
     if labels is not None and not any(label_files):
         raise DataError(f"no image in {frames} has a label file of its name in {labels}")
     name = entry.frames.strip("./").replace("/", "-") or root.name
-    return FrameFiles(name, tuple(images), label_files, code, entry.rate)
+    return FrameFiles(name, images, label_files, code, entry.rate)
+
+
+def _list_images(folder: Path) -> tuple[Path, ...]:
+    images = sorted((p for p in folder.iterdir() if p.suffix.lower() in IMAGE_SUFFIXES), key=natural_order)
+    if not images:
+        raise DataError(f"{folder} holds no images")
+    return tuple(images)
 
 
 def _label_of(image: Path, labels: Path | None) -> Path | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stmg.errors import require
+from stmg.video.frames import check_size
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,13 @@ class Data:
     """Processes that prepare batches; 0 prepares them in the training process."""
 
     def __post_init__(self) -> None:
-        require(self.length >= 1, "data.length is at least 1", self.length)
+        require(1 <= self.length <= 1000, "data.length is from 1 to 1000", self.length)
         require(self.stride >= 1, "data.stride is at least 1", self.stride)
         require(min(self.size) >= 32, "data.size is at least 32x32", self.size)
-        require(self.storage_scale > 0, "data.storage_scale is above 0", self.storage_scale)
-        require(self.workers >= 0, "data.workers is at least 0", self.workers)
+        check_size(self.size, "data.size")
+        require(0 < self.storage_scale <= 8, "data.storage_scale is above 0 and at most 8", self.storage_scale)
+        check_size(tuple(round(self.storage_scale * side) for side in self.size), "data.size times data.storage_scale")
+        require(0 <= self.workers <= 256, "data.workers is from 0 to 256", self.workers)
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,10 @@ class Augment:
 
     def __post_init__(self) -> None:
         require(min(self.crop) >= 32, "augment.crop is at least 32x32", self.crop)
-        require(0 < self.scale[0] <= self.scale[1], "augment.scale is two numbers above 0, in order", self.scale)
-        require(self.paste >= 0, "augment.paste is at least 0", self.paste)
+        check_size(self.crop, "augment.crop")
+        ordered = 0 < self.scale[0] <= self.scale[1] <= 16
+        require(ordered, "augment.scale is two numbers above 0 and at most 16, in order", self.scale)
+        require(0 <= self.paste <= 1000, "augment.paste is from 0 to 1000", self.paste)
 
 
 @dataclass(frozen=True)
@@ -96,5 +101,5 @@ class Motion:
     """A step of a clip stands for one to this many frames, sampled."""
 
     def __post_init__(self) -> None:
-        require(self.max_objects >= 0, "motion.max_objects is at least 0", self.max_objects)
+        require(0 <= self.max_objects <= 1000, "motion.max_objects is from 0 to 1000", self.max_objects)
         require(self.max_gap >= 1, "motion.max_gap is at least 1", self.max_gap)

@@ -18,8 +18,9 @@ from stmg.evaluation.results import (
     Result,
     TuneResult,
 )
-from stmg.files import build_dataclass, write_atomically
+from stmg.files import build_from_file, path_inside, read_mapping, write_atomically
 
+PNG = b"\x89PNG\r\n\x1a\n"  # how such files begin
 FORMAT = 3
 """Of the JSON files; those without one are from before it was written into them."""
 KINDS: dict[str, type[Result]] = {
@@ -48,22 +49,17 @@ def to_json(result: Result) -> str:
 
 def read_result(path: Path) -> Result:
     """The result in a JSON file, with the pictures beside it."""
-    try:
-        content = json.loads(path.read_text())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} is damaged: {error}") from None
-    kind = content.pop("kind", None) if isinstance(content, dict) else None
-    if kind not in KINDS:
+    content = read_mapping(path, DataError)
+    kind = content.pop("kind", None)
+    if not isinstance(kind, str) or kind not in KINDS:
         raise DataError(f"{path} is no result of stmg evaluate, benchmark, ablate or tune")
     written = content.pop("format", None)
     if written != FORMAT:
         which = "an earlier" if written is None else "another"
-        again = f": {content['command']}" if content.get("command") else ""
+        command = content.get("command")
+        again = f": {command}" if isinstance(command, str) and command else ""
         raise DataError(f"{path} was written by {which} version of stmg; measure again{again}")
-    try:
-        result = build_dataclass(KINDS[kind], content)
-    except SettingsError as error:
-        raise DataError(f"{path} is damaged: {error}") from None
+    result = build_from_file(KINDS[kind], content, path, DataError)
     if isinstance(result, EvaluationResult):
         result = replace(result, pictures=tuple(_read_picture(path, picture) for picture in result.pictures))
     return result
@@ -83,7 +79,13 @@ def read_results(paths: Sequence[Path]) -> list[Result]:
 
 def _read_picture(path: Path, picture: Picture) -> Picture:
     """With the PNG beside the result, if it is still there."""
-    if Path(picture.file).name != picture.file:
-        raise DataError(f"{path} is damaged: {picture.file} is not beside it")
-    file = path.parent / picture.file
-    return replace(picture, png=file.read_bytes()) if file.is_file() else picture
+    try:
+        file = path_inside(path.parent, picture.file, links=False)
+    except SettingsError as error:
+        raise DataError(f"{path} is damaged: pictures.file: {error}") from None
+    if not file.is_file():
+        return picture
+    png = file.read_bytes()
+    if not png.startswith(PNG):
+        raise DataError(f"{path} is damaged: pictures.file: {picture.file} is no PNG")
+    return replace(picture, png=png)

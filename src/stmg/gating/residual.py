@@ -10,7 +10,7 @@ import copy
 import difflib
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -40,6 +40,33 @@ class Block:
 
 def find_blocks(network: nn.Module, example: Tensor, timed: bool = False) -> tuple[Block, ...]:
     """The prunable residual blocks of a network, in the order of its modules."""
+    found = find_candidates(network, example)
+    return tuple(
+        _describe(network.get_submodule(name), name, found.calls[name], found.residual[name], timed)
+        for name in found.chosen
+    )
+
+
+class Candidates(NamedTuple):
+    """Siblings of one class, and which of them can be skipped."""
+
+    runs: list[list[str]]
+    """Names of siblings that follow each other."""
+    calls: dict[str, Call]
+    """Of those that are called when the network runs."""
+    residual: dict[str, tuple[int | None, ...]]
+    """Of those that are residual: the inputs that they add to."""
+    stages: set[str]
+    """Those that hold residual blocks, even if they would pass for a block themselves."""
+
+    @property
+    def chosen(self) -> list[str]:
+        """The first of its siblings opens a stage, as does one that changes the shape. Neither can go."""
+        return [name for run in self.runs for name in run[1:] if name in self.residual and name not in self.stages]
+
+
+def find_candidates(network: nn.Module, example: Tensor) -> Candidates:
+    """What might be a block of a network, by its place and by what it does."""
     runs = _sibling_runs(network)
     calls = record_calls(network, example, [name for run in runs for name in run])
     residual = {}
@@ -47,11 +74,13 @@ def find_blocks(network: nn.Module, example: Tensor, timed: bool = False) -> tup
         sources = _residual_sources(network.get_submodule(name), call)
         if sources is not None:
             residual[name] = sources
-    # A module that holds residual blocks is a stage, even if it would itself pass for a block.
     stages = {name for name in residual if any(other.startswith(f"{name}.") for other in residual)}
-    # The first of its siblings opens a stage, as does one that changes the shape. Neither can go.
-    chosen = [name for run in runs for name in run[1:] if name in residual and name not in stages]
-    return tuple(_describe(network.get_submodule(name), name, calls[name], residual[name], timed) for name in chosen)
+    return Candidates(runs, calls, residual, stages)
+
+
+def keeps_shape(call: Call) -> bool:
+    """Whether what a module gives has the shape of something it is given."""
+    return _sources(call, by_shape=True) is not None
 
 
 def find_named_blocks(network: nn.Module, example: Tensor, names: list[str], timed: bool = False) -> tuple[Block, ...]:

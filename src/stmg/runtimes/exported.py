@@ -11,12 +11,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stmg.errors import ModelError, SettingsError
+from stmg.errors import ModelError, SettingsError, StmgError
+from stmg.files import path_inside
 from stmg.runtimes.arrays import Array, fuse_logits, resize_plane, warp_maps
 from stmg.runtimes.engine import Arrays, Engine, Pair, Run, describe_engine
 from stmg.runtimes.labels import Foreground
-from stmg.runtimes.manifest import read_manifest
-from stmg.runtimes.patterns import PATTERNS, Pattern, PatternCache, disk_cache, file_stamps
+from stmg.runtimes.manifest import MANIFEST, read_manifest
+from stmg.runtimes.patterns import (
+    PATTERNS,
+    Pattern,
+    PatternCache,
+    content_digest,
+    disk_cache,
+    file_stamps,
+    note_origin,
+)
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map
 from stmg.streaming.masks import Masks
@@ -60,7 +69,8 @@ class ExportedRuntime:
         self.foreground.check_channels(self.manifest.num_classes)
         self.num_blocks = len(self.manifest.costs.blocks)
         self.has_mask_generator = "compare" in self.manifest.graphs
-        self._disk = disk_cache(folder, engine, patterns)
+        self._content = content_digest(folder)
+        self._disk = disk_cache(folder, engine, patterns, self._content)
         self._full = self._compile("full")
         self._encode = self._compile("encode") if self.has_mask_generator else None
         self._compare = self._compile("compare") if self.has_mask_generator else None
@@ -124,6 +134,10 @@ class ExportedRuntime:
         assert self._compare is not None
         outputs = self._compare({"before": warp_maps(before[0], flow)[None], "now": now})
         keep = tuple(bool(value > 0.5) for value in outputs["keep"].reshape(-1))
+        if len(keep) != self.num_blocks or outputs["changed"].ndim != 4:
+            raise ModelError(
+                f"the mask generator of {self.folder} is not for its {self.num_blocks} blocks: export again"
+            )
         return Masks(keep, np.ascontiguousarray(outputs["changed"][0, 0], np.float32))
 
     def full(self, prepared: Prepared) -> Output:
@@ -170,7 +184,10 @@ class ExportedRuntime:
         if file_stamps(self.folder) != self._stamps:
             raise ModelError(f"{self.folder} was exported again since it was loaded")
         closed = [pair for pair in self.manifest.pairs if not keep[pair.block]]
-        return self._compile("partial", closed, self._pattern_file(keep))
+        run = self._compile("partial", closed, self._pattern_file(keep))
+        if self._disk is not None:
+            note_origin(self._disk, self.folder, self._content)
+        return run
 
     def _pattern_file(self, keep: Pattern) -> Path | None:
         """The file of a compiled pattern; None where none can be written."""
@@ -187,8 +204,39 @@ class ExportedRuntime:
         graph = self.manifest.graphs[name]
         taps = {tensor for pair in self.manifest.pairs for tensor in (pair.given, pair.skipped)}
         outputs = tuple(output for output in graph.outputs if output not in taps)
-        return self.engine.compile(self.folder / graph.file, closed, outputs, cached)
+        path = path_inside(self.folder, graph.file)
+        with _explained(path, "loaded"):
+            run = self.engine.compile(path, closed, outputs, cached)
+
+        def run_checked(inputs: Arrays) -> Arrays:
+            with _explained(path, "run"):
+                arrays = run(inputs)
+            missing = [output for output in outputs if output not in arrays]
+            if missing:
+                raise ModelError(f"{path} does not give {missing[0]}, as {MANIFEST} says: export it again")
+            return arrays
+
+        return run_checked
 
     def _output(self, outputs: Arrays) -> Output:
-        logits, *features = self.manifest.graphs["full"].outputs
-        return Output([outputs[name][0] for name in features], np.ascontiguousarray(outputs[logits][0], np.float32))
+        name, *features = self.manifest.graphs["full"].outputs
+        for each in (name, *features):
+            if outputs[each].ndim != 4 or outputs[each].dtype.kind != "f":
+                raise ModelError(f"{each} of {self.folder} is no map of floats (1, C, h, w): export it again")
+        logits = np.ascontiguousarray(outputs[name][0], np.float32)
+        if len(logits) != self.manifest.num_classes:
+            classes = f"{len(logits)} classes, not the {self.manifest.num_classes} of {MANIFEST}"
+            raise ModelError(f"{self.folder} gives {classes}: export it again")
+        return Output([outputs[each][0] for each in features], logits)
+
+
+@contextmanager
+def _explained(path: Path, what: str) -> Iterator[None]:
+    """Whatever an engine raises over a graph, in a line that names its file."""
+    try:
+        yield
+    except (StmgError, MemoryError):
+        raise
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(f"{path} cannot be {what}: {reason}; export it again") from error

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stmg.errors import ModelError, SettingsError
 from stmg.runtimes.callable import CallableRuntime
-from stmg.runtimes.engine import Engine, GraphOutput, describe_engine
+from stmg.runtimes.engine import Engine, GraphOutput, PlainGraph, describe_engine
 from stmg.runtimes.normalization import Normalization
 from stmg.video.frames import Image, resize_image
 from stmg.video.labels import MAX_CLASSES
@@ -72,6 +72,11 @@ class GraphRuntime(CallableRuntime):
             other._infer = other.engine.open(self.path).compile(self._index)
             self._for_throughput = other
         return self._for_throughput
+
+    @property
+    def graph(self) -> PlainGraph:
+        """What it runs."""
+        return self._graph
 
     @property
     def description(self) -> str:
@@ -139,7 +144,11 @@ class GraphRuntime(CallableRuntime):
             assert self._graph.dtype is not None
             pixels = self.normalization.apply(pixels).astype(self._graph.dtype)
         pixels = pixels[None] if self._channels_last else np.ascontiguousarray(pixels.transpose(2, 0, 1))[None]
-        output = self._infer(pixels)
+        try:
+            output = self._infer(pixels)
+        except Exception as error:  # engines have no family of errors
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise ModelError(f"{self.path} cannot compute an image of {size[0]}x{size[1]}: {reason}") from error
         if np.issubdtype(output.dtype, np.integer):  # labels, perhaps with axes of length one
             return output.squeeze()
         if output.ndim == 4 and _similar(output.shape[1:3], size) and not _similar(output.shape[2:], size):

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stmg.errors import ModelError, SettingsError, require
-from stmg.files import build_dataclass, write_atomically
+from stmg.files import build_from_file, path_inside, read_mapping, write_atomically
 from stmg.runtimes.engine import Pair
 from stmg.streaming.cost import NetworkCost
+from stmg.video.frames import check_size
 
 MANIFEST = "export.json"
 FORMAT = 1
 FORMATS = ("onnx", "openvino")
+OUTPUTS = {"encode": ("encoded",), "compare": ("keep", "changed")}
+"""Of graphs whose outputs have names of their own."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +51,30 @@ class Manifest:
 
     def __post_init__(self) -> None:
         require(self.kind in FORMATS, f"kind is {' or '.join(FORMATS)}", repr(self.kind))
-        require("full" in self.graphs, "graphs has one called full", ", ".join(self.graphs) or "none")
+        names = ", ".join(self.graphs) or "none"
+        require("full" in self.graphs, "graphs has one called full", names)
+        require(
+            ("encode" in self.graphs) == ("compare" in self.graphs), "graphs has encode and compare, or none", names
+        )
+        for name, graph in self.graphs.items():
+            wanted = OUTPUTS.get(name, graph.outputs)
+            fits = bool(graph.outputs) and set(wanted) <= set(graph.outputs)
+            require(fits, f"graphs.{name}.outputs has {', '.join(wanted) or 'a name'}", list(graph.outputs))
+        check_size(self.size)
+        self._check_blocks()
         number, scale = self.card.get("num_classes"), self.card.get("partial_scale", 1.0)
         require(isinstance(number, int), "card.num_classes is a whole number", repr(number))
         require(isinstance(scale, int | float), "card.partial_scale is a number", repr(scale))
+
+    def _check_blocks(self) -> None:
+        blocks = len(self.costs.blocks)
+        same = len(self.costs.block_params) == blocks
+        require(same, f"costs.block_params has {blocks} values, as costs.blocks has", len(self.costs.block_params))
+        partial = self.graphs.get("partial")
+        for pair in self.pairs:
+            require(0 <= pair.block < blocks, f"a block of pairs is from 0 to {blocks - 1}", pair.block)
+            known = partial is None or {pair.skipped, pair.given} <= set(partial.outputs)
+            require(known, "pairs name outputs of the graph partial", list(pair[1:]))
 
     @property
     def num_classes(self) -> int:
@@ -86,19 +109,14 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 def read_manifest(folder: Path) -> Manifest:
     """Read export.json, or raise an error that names the key that is wrong."""
     path = folder / MANIFEST
-    try:
-        content = json.loads(path.read_text())
-    except OSError as error:
-        raise ModelError(f"{folder} is no export: {error.strerror}: {MANIFEST}") from None
-    except ValueError as error:
-        raise ModelError(f"{path} is damaged: {error}") from None
-    if not isinstance(content, dict) or content.pop("format", None) != FORMAT:
-        raise ModelError(f"{path} has another format than {FORMAT}: it needs another version of stmg")
-    try:
-        manifest = build_dataclass(Manifest, content)
-    except SettingsError as error:
-        raise ModelError(f"{path} is damaged: {error}") from None
-    for graph in manifest.graphs.values():
-        if not (folder / graph.file).is_file():
+    if not path.is_file():
+        raise ModelError(f"{folder} is no export: it has no {MANIFEST}")
+    manifest = build_from_file(Manifest, read_mapping(path, ModelError, format=FORMAT), path, ModelError)
+    for name, graph in manifest.graphs.items():
+        try:
+            file = path_inside(folder, graph.file)
+        except SettingsError as error:
+            raise ModelError(f"{path} is damaged: graphs.{name}.file: {error}") from None
+        if not file.is_file():
             raise ModelError(f"{folder} lacks {graph.file}: export it again")
     return manifest

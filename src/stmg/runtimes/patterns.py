@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from platformdirs import user_cache_path
 
 from stmg.errors import ModelError
+from stmg.files import write_atomically
 from stmg.runtimes.engine import Engine, Run
 from stmg.runtimes.machine import processor
-from stmg.runtimes.manifest import MANIFEST
 
 PATTERNS = 8  # compiled patterns that are held, in memory and on disk
 MAX_MISSED = 64  # patterns that are remembered as missing
 MAX_BYTES = 2 << 30  # that what is compiled may take on disk; beyond, the exports that were used longest ago go
+ORIGIN = "export.json"  # beside what was compiled: the export that it comes from
 
 Pattern = tuple[bool, ...]
 """Which blocks are open."""
@@ -118,24 +121,54 @@ def file_stamps(folder: Path) -> list[str]:
     return [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(folder.glob("*.*"))]
 
 
-def disk_cache(folder: Path, engine: Engine, capacity: int) -> Path | None:
-    """The folder of what is compiled from an export, between runs, tidied; None where there can be none."""
+def disk_cache(folder: Path, engine: Engine, capacity: int, content: str) -> Path | None:
+    """The folder of what is compiled from an export, between runs, tidied; None where there can be none.
+
+    content: the `content_digest` of the export.
+    """
     try:
         root = user_cache_path("stmg", appauthor=False)
         # A compiled graph is for one machine and one version, an export is not.
         machine = [engine.name, engine.version, engine.where, str(engine.threads), processor(), version("stmg")]
-        text = "\n".join([*machine, (folder / MANIFEST).read_text(), *file_stamps(folder)])
-        own = root / hashlib.sha256(text.encode()).hexdigest()[:24]
+        own = root / hashlib.sha256("\n".join([*machine, content]).encode()).hexdigest()[:24]
         if own.is_dir():
             os.utime(own)
-        files = sorted(own.glob("*"), key=lambda path: path.stat().st_mtime)
+        files = sorted(own.glob(f"*{engine.suffix}"), key=lambda path: path.stat().st_mtime)
         for path in files[: max(0, len(files) - capacity)]:
             path.unlink(missing_ok=True)
         taken = 0
         for each in sorted(root.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True):
             taken += sum(path.stat().st_size for path in each.glob("*"))
-            if taken > MAX_BYTES and each != own:
+            if each != own and (taken > MAX_BYTES or _is_obsolete(each, folder, content)):
                 shutil.rmtree(each, ignore_errors=True)
     except (OSError, RuntimeError, PackageNotFoundError):
         return None
     return own
+
+
+def content_digest(folder: Path) -> str:
+    """Of all files of an export: what was compiled from a damaged one shall not be met by the mended one."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(folder.glob("*.*")):
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, hashlib.blake2b).digest())
+    return digest.hexdigest()
+
+
+def note_origin(cache: Path, folder: Path, content: str) -> None:
+    """Note which export something was compiled from, so that it goes when that is gone or another."""
+    with suppress(OSError):  # a full disk, mostly
+        text = json.dumps({"folder": str(folder.resolve()), "content": content})
+        if cache.is_dir() and not (cache / ORIGIN).is_file():
+            write_atomically(cache / ORIGIN, text.encode())
+
+
+def _is_obsolete(cache: Path, folder: Path, content: str) -> bool:
+    """Whether the export that was compiled from is gone, or is the one in `folder` with another content."""
+    try:
+        origin = json.loads((cache / ORIGIN).read_text())
+        where = Path(origin["folder"])
+        return not where.is_dir() or (where == folder.resolve() and origin["content"] != content)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

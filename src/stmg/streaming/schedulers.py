@@ -247,8 +247,11 @@ def make_scheduler(name: str, **options: float | int | str) -> Scheduler:
             raise SettingsError(f"between is one of {', '.join(Level)}; got {options['between']!r}")
         options = {**options, "between": Level(str(options["between"]))}
     for option, value in options.items():
-        if option != "between" and not isinstance(value, int | float):
-            raise SettingsError(f"{option} of scheduler {name} is a number; got {value!r}")
+        if option == "between":
+            continue
+        whole = isinstance(getattr(kind, option, None), int)
+        if not isinstance(value, int if whole else int | float) or isinstance(value, bool) or value != value:
+            raise SettingsError(f"{option} of scheduler {name} is a {'whole ' * whole}number; got {value!r}")
     return kind(**options)
 
 

@@ -14,6 +14,7 @@ from stmg.streaming.correction import Corrector
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import MOTION_ESTIMATORS, DisMotion, MotionEstimator, make_motion_estimator
 from stmg.streaming.schedulers import SCHEDULERS, DriftBudget, Scheduler, make_scheduler
+from stmg.video.frames import check_size
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
 
@@ -57,8 +58,7 @@ class StreamSettings:
             raise SettingsError(f"mode is one of {', '.join(MODES)}; got {self.mode!r}")
         if self.working_size is not None:
             sides = tuple(self.working_size)
-            if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
-                raise SettingsError(f"working_size is a height and a width above 0; got {self.working_size!r}")
+            check_size(sides, "working_size")
             object.__setattr__(self, "working_size", sides)
         # Frozen, so names become objects here and nowhere else.
         if isinstance(self.scheduler, str):

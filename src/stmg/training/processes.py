@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,8 @@ import torch
 
 from stmg import errors
 from stmg.errors import MissingPackageError, SettingsError, StmgError
+from stmg.runtimes.threads import check_threads
+from stmg.signals import handle_ending
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -34,6 +35,10 @@ class Machines:
     """32-true, bf16-mixed or 16-mixed."""
     threads: int | None = None
     """Of each process; PyTorch's own choice if None."""
+
+    def __post_init__(self) -> None:
+        if self.threads is not None:
+            check_threads(self.threads)
 
     def make_fabric(self) -> Fabric:
         try:
@@ -70,22 +75,19 @@ def any_process(fabric: Fabric, value: bool) -> bool:
 
 @contextmanager
 def defer_interrupt() -> Iterator[threading.Event]:
-    """Within it Ctrl-C sets an event, so that the current step is finished first; a second Ctrl-C does not wait."""
+    """Within it Ctrl-C sets an event, so that the current step is finished first; a second Ctrl-C does not wait.
+
+    Other signals that end a process do the same.
+    """
     interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
 
     def handle(number: int, frame: FrameType | None) -> None:
         if interrupted.is_set():
             raise KeyboardInterrupt
         interrupted.set()
 
-    previous = signal.signal(signal.SIGINT, handle)
-    try:
+    with handle_ending(handle):
         yield interrupted
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def restore_error(text: str) -> Exception:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from stmg.data.options import Augment, Data, Motion
 from stmg.errors import SettingsError, require
-from stmg.files import build_dataclass
+from stmg.files import build_dataclass, read_mapping
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,8 @@ class Recipe:
         require(self.stage in ("base", "stmg"), "stage is base or stmg", self.stage)
         for name in ("steps", "batch", "evaluate_every", "save_every"):
             require(getattr(self, name) >= 1, f"{name} is at least 1", getattr(self, name))
-        require(self.seed >= 0, "seed is at least 0", self.seed)
+        require(self.batch <= 65536, "batch is at most 65536", self.batch)
+        require(0 <= self.seed < 2**63, "seed is at least 0 and below 2^63", self.seed)
         require(0 <= self.ema_decay < 1, "ema_decay is at least 0 and below 1", self.ema_decay)
         if self.stage == "base" and self.data.unlabeled and not self.loss.teacher:
             raise SettingsError(
@@ -183,16 +184,7 @@ def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     """A recipe from its YAML file, changed by overrides like `optimizer.learning_rate=0.01`, whose values are YAML."""
     import yaml
 
-    path = Path(path)
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except OSError as error:
-        raise SettingsError(f"{path}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise SettingsError(f"{path} is not a recipe: it holds a {type(content).__name__}, not settings by name")
-    content = _use_current_names(content)
+    content = _use_current_names(read_mapping(Path(path), SettingsError))
     for override in overrides:
         name, equals, text = override.partition("=")
         if not equals:

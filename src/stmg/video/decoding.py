@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import select
-import threading
 import time
 from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import av
@@ -14,12 +13,13 @@ import numpy as np
 from av.video.frame import PictureType
 from av.video.reformatter import VideoReformatter
 
-from stmg.errors import VideoError
-from stmg.video.frames import CodecVectors, Frame, Image
+from stmg.errors import SourceLostError, VideoError
+from stmg.video import opening
+from stmg.video.frames import MAX_FILE_PIXELS, CodecVectors, Frame, Image
+from stmg.video.opening import Pipe, open_container
 from stmg.video.readers import Reader
 
 LIVE_SCHEMES = ("rtsp", "rtsps", "rtp", "rtmp", "rtmps", "udp", "srt", "tcp")
-NETWORK_TIMEOUT = 10.0  # seconds a network stream may take to open, or stay silent
 
 
 class Container(Reader):
@@ -68,7 +68,8 @@ class Container(Reader):
                 break
             failures += 1
             if failures > self._retries:
-                raise VideoError(f"{self.name} broke off; {self._retries} attempts to open it again failed")
+                lost = VideoError if index < 0 else SourceLostError
+                raise lost(f"{self.name} broke off; {self._retries} attempts to open it again failed")
             if self.stopped.wait(2.0 ** (failures - 1)):
                 return
             self._open_again()
@@ -82,21 +83,38 @@ class Container(Reader):
 
     def close(self) -> None:
         self._container.close()
+        if isinstance(self._source, Pipe):
+            self._source.close()
 
     def _open(self) -> tuple[Any, Any]:
         options = {"rtsp_transport": "tcp"} if self._scheme.startswith("rtsp") else {}
-        timeout = NETWORK_TIMEOUT if self._scheme else None
+        timeout = opening.NETWORK_TIMEOUT if self._scheme else None
+        pipe = self._source if isinstance(self._source, Pipe) else None
         try:
-            container = av.open(self._source, "r", options=options, timeout=timeout, metadata_errors="ignore")
+            with pipe.opening() if pipe else nullcontext():
+                container = open_container(self._source, options, timeout, self.stopped)
         except av.FFmpegError as error:
+            if pipe is not None and pipe.silent:
+                raise self._silence() from None
             advice = "the address and that something is sent" if self._scheme else "that it is a complete video"
             raise VideoError(f"{self.name} cannot be opened ({error.strerror}); check {advice}") from None
+        if pipe is not None and pipe.silent:
+            container.close()
+            raise self._silence()
         stream = container.streams.best("video")
         if stream is None or stream.codec_context is None:
             container.close()
             what = "no video stream" if stream is None else "a video stream of an unknown format"
             raise VideoError(f"{self.name} has {what}; give a file with one, like H.264 in mp4")
+        height, width = stream.codec_context.height, stream.codec_context.width
+        if height * width > MAX_FILE_PIXELS:
+            container.close()
+            raise VideoError(f"{self.name} claims frames of {height}x{width}; that is no video")
         return container, stream
+
+    def _silence(self) -> VideoError:
+        seconds = f"{opening.PIPE_TIMEOUT:.0f} seconds"
+        return VideoError(f"{self.name} sent nothing for {seconds}; check what is to send a video into it")
 
     def _open_again(self) -> None:
         self._container.close()
@@ -156,22 +174,6 @@ def to_upright_rgb(picture: Any, reformatter: VideoReformatter | None = None) ->
 def quarter_turns(picture: Any) -> int:
     """By how many quarters a decoded picture is to be turned counterclockwise to be upright, as phones mark it."""
     return round(getattr(picture, "rotation", 0) / 90) % 4
-
-
-class Pipe:
-    """Standard input without the lock of `sys.stdin`, so that a thread waiting for it can be stopped."""
-
-    stopped: threading.Event
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def read(self, size: int) -> bytes:
-        while not self.stopped.is_set():
-            # Windows can only wait for sockets this way; there the read itself waits.
-            if os.name == "nt" or select.select([self._descriptor], [], [], 0.2)[0]:
-                return os.read(self._descriptor, size)
-        return b""
 
 
 class _Clock:

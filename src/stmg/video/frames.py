@@ -9,9 +9,23 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.errors import FrameError
+from stmg.errors import FrameError, SettingsError
 
 Image = NDArray[np.uint8]
+MAX_SIDE, MAX_PIXELS = 1 << 15, 1 << 26
+"""Of a frame that is computed: a network would take tens of gigabytes for a larger one. 8K is half of it."""
+MAX_FILE_PIXELS = 1 << 28
+"""Of an image that is read: a file of a few bytes may claim any size."""
+
+
+def check_size(size: tuple[int, ...], name: str = "size", most: int = MAX_PIXELS) -> None:
+    """Refuse what is no height and width of a frame, or one that no machine computes."""
+    if len(size) != 2 or not all(isinstance(side, int) and side > 0 for side in size):
+        raise SettingsError(f"{name} is a height and a width above 0; got {size!r}")
+    height, width = size
+    if max(size) > MAX_SIDE or height * width > most:
+        limit = f"{name} has sides up to {MAX_SIDE} and {most / 1e6:.0f} megapixels"
+        raise SettingsError(f"{limit}; {height}x{width} is too large")
 
 
 @dataclass(frozen=True, slots=True)

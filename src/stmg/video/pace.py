@@ -29,7 +29,8 @@ class PacedSource:
     live = True
 
     def __init__(self, source: VideoSource, clock: Callable[[], float], sleep: Callable[[float], object]) -> None:
-        self.source, self.dropped = source, 0
+        self.source, self.dropped, self.dropped_early = source, 0, 0
+        self._taken = 0
         self._clock, self._sleep = clock, sleep
         self._next: Frame | None = None
         self._error: Exception | None = None
@@ -59,8 +60,10 @@ class PacedSource:
         now = self._clock()
         frame = self._next
         self._read()
+        self._taken += 1
         while self._next is not None and self._due <= now:
             self.dropped += 1
+            self.dropped_early += self._taken == 2  # that were due while the first one was computed
             frame = self._next
             self._read()
         return frame

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,10 @@ import av
 from stmg.errors import VideoError
 from stmg.video.decoding import to_upright_rgb
 from stmg.video.frames import Image
+
+# Seconds before a frame from which it is looked for: where a container has no index, as transport streams have none,
+# FFmpeg may find a place behind it. At last from the start.
+SEEK_BEFORE = (0.0, 2.0, 16.0, math.inf)
 
 
 @dataclass(frozen=True)
@@ -42,15 +47,30 @@ class IndexedVideo:
         """One frame, upright RGB (H, W, 3); decoded from the last key frame before it on."""
         timestamp = self._index.timestamps[index]
         try:
-            with av.open(str(self.path)) as container:
-                stream = container.streams.video[0]
-                container.seek(timestamp, stream=stream)
-                for picture in container.decode(stream):
-                    if picture.pts is not None and picture.pts >= timestamp:
-                        return to_upright_rgb(picture)
+            for seconds in SEEK_BEFORE:
+                image = self._read_from(timestamp, seconds)
+                if image is not None:
+                    return image
         except (av.FFmpegError, OSError) as error:
             raise VideoError(f"frame {index} of {self.path} cannot be read: {error}") from None
         raise VideoError(f"frame {index} of {self.path} cannot be read: the video ends before it")
+
+    def _read_from(self, timestamp: int, seconds: float) -> Image | None:
+        """The frame of a timestamp, looked for from so long before it on; None if that is not before it."""
+        with av.open(str(self.path)) as container:
+            stream = container.streams.video[0]
+            if seconds < math.inf:
+                ticks = int(seconds / float(stream.time_base))
+                container.seek(max(timestamp - ticks, self._index.timestamps[0]), stream=stream)
+            is_first = True
+            for picture in container.decode(stream):
+                if picture.pts is None or picture.pts < timestamp:
+                    is_first = False
+                elif picture.pts == timestamp or not is_first or seconds == math.inf:
+                    return to_upright_rgb(picture)
+                else:
+                    return None
+        return None
 
     @cached_property
     def _index(self) -> _Index:

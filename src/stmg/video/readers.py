@@ -13,9 +13,10 @@ from typing import Any
 
 import cv2
 import numpy as np
+from PIL import Image as PillowImage
 
-from stmg.errors import VideoError
-from stmg.video.frames import Frame, Image, as_frame
+from stmg.errors import DataError, SettingsError, SourceLostError, VideoError
+from stmg.video.frames import MAX_FILE_PIXELS, Frame, Image, as_frame, check_size
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")
 
@@ -91,7 +92,8 @@ class Camera(Reader):
         begun = time.monotonic()
         for index in itertools.count():
             if not self._capture.grab():
-                raise VideoError(f"{self.name} delivers no more frames; check its cable")
+                kind = SourceLostError if index else VideoError
+                raise kind(f"{self.name} delivers no more frames; check its cable")
             moment = time.monotonic() - begun
             if index % every == 0:
                 yield Frame(_from_bgr(self._capture.retrieve()[1]), index, moment)
@@ -100,7 +102,23 @@ class Camera(Reader):
         self._capture.release()
 
 
+def check_claimed_size(path: Path) -> None:
+    """Refuse an image by its header, before the memory is taken that it claims to need."""
+    try:
+        with PillowImage.open(path) as image:
+            size = image.height, image.width
+    except PillowImage.DecompressionBombError as error:
+        raise DataError(f"{path} is too large for an image: {error}") from None
+    except (OSError, SyntaxError, ValueError):  # what cannot be read is said when it is
+        return
+    try:
+        check_size(size, "an image", MAX_FILE_PIXELS)
+    except SettingsError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
 def _read_image(path: Path) -> Image:
+    check_claimed_size(path)
     data = np.fromfile(path, np.uint8)  # OpenCV itself does not open every name on every system
     image: Any = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH) if len(data) else None
     if image is None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import glob
+import math
+import os
 import re
 import sys
 import threading
+import time
 import weakref
 from collections import deque
 from contextlib import closing
@@ -15,8 +18,9 @@ from pathlib import Path
 import av
 
 from stmg.errors import SettingsError, VideoError
-from stmg.video.decoding import Container, Pipe
-from stmg.video.frames import Frame, resize_image
+from stmg.video.decoding import Container
+from stmg.video.frames import Frame, check_size, resize_image
+from stmg.video.opening import Pipe
 from stmg.video.readers import IMAGE_SUFFIXES, Camera, Images, Reader
 
 
@@ -45,8 +49,10 @@ def open_video(
     """
     if every < 1 or ahead < 1 or (limit is not None and limit < 0):
         raise SettingsError(f"every and ahead are at least 1, limit at least 0; got {every=}, {ahead=}, {limit=}")
-    if (resize is not None and min(resize) < 1) or (fps is not None and fps <= 0):
-        raise SettingsError(f"resize (height, width) and fps are above 0; got {resize=}, {fps=}")
+    if fps is not None and not 0 < fps < math.inf:
+        raise SettingsError(f"fps is above 0; got {fps}")
+    if resize is not None:
+        check_size(resize, "resize")
     reader = _make_reader(source, fps, retries)
     reader.keep_vectors = motion_vectors
     return VideoSource(reader, every, limit, resize, ahead)
@@ -77,6 +83,7 @@ class VideoSource:
         self._remaining = limit
         self._reader = reader
         self._queue = _Queue(ahead, reader.live)
+        self._taken = 0
         work = (reader, self._queue, every, resize)
         self._thread = threading.Thread(target=_decode_ahead, args=work, name="decode", daemon=True)
         # The thread knows nothing of this object, so a source that is merely forgotten stops its thread too.
@@ -86,6 +93,11 @@ class VideoSource:
     def dropped(self) -> int:
         """How many frames of a live source nobody came for in time."""
         return self._queue.dropped
+
+    @property
+    def dropped_early(self) -> int:
+        """Of these, how many came before the first one was done with: while a model was loaded, say."""
+        return self._queue.dropped_early
 
     @property
     def damaged(self) -> str | None:
@@ -106,6 +118,9 @@ class VideoSource:
         return self
 
     def __next__(self) -> Frame:
+        if self._taken == 1:
+            self._queue.ready = time.monotonic()
+        self._taken += 1
         if self._remaining == 0:
             self.close()
         elif self._thread.ident is None and self._finalizer.alive:
@@ -129,7 +144,10 @@ class _Queue:
     """Frames on their way from the decoding thread to the consumer."""
 
     def __init__(self, capacity: int, dropping: bool) -> None:
-        self.dropped = 0
+        self.dropped = self.dropped_early = 0
+        self.ready: float | None = None
+        """When the consumer was done with its first frame; None before."""
+        self._opened = time.monotonic()
         self._capacity, self._dropping = capacity, dropping
         self._frames: deque[Frame] = deque()
         self._changed = threading.Condition()
@@ -139,8 +157,11 @@ class _Queue:
     def put(self, frame: Frame) -> None:
         with self._changed:
             if self._dropping and len(self._frames) == self._capacity:
-                self._frames.popleft()
+                oldest = self._frames.popleft()
                 self.dropped += 1
+                # What was sent while nobody read may come much later, out of the buffers of the network.
+                sent = None if oldest.time is None else self._opened + oldest.time
+                self.dropped_early += self.ready is None or (sent is not None and sent < self.ready)
             self._changed.wait_for(lambda: self._finished or len(self._frames) < self._capacity)
             if not self._finished:
                 self._frames.append(frame)
@@ -214,6 +235,13 @@ def _make_reader(source: str | Path | int, fps: float | None, retries: int) -> R
         raise VideoError(f"{text} is empty; copy or record it again")
     if path.exists() and path.suffix.lower() in IMAGE_SUFFIXES:
         return Images(text, [path], fps)
+    if path.is_fifo():
+        pipe = Pipe(os.open(path, os.O_RDONLY | os.O_NONBLOCK), owned=True)
+        try:
+            return Container(text, pipe)
+        except BaseException:
+            pipe.close()
+            raise
     if path.exists():  # made absolute because FFmpeg takes a name with a colon in it for a protocol
         return Container(text, str(path.absolute()))
     if glob.has_magic(text):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from stmg.evaluation.method import Method
+from stmg.errors import require
+from stmg.evaluation.method import BASE, Method
 from stmg.evaluation.results.common import FrameCost, Result, Size
 from stmg.streaming.schedulers import Level
 
@@ -51,6 +52,9 @@ class Timing:
     latency: Latency
     levels: tuple[LevelLatency, ...]
     cost: FrameCost | None
+
+    def __post_init__(self) -> None:
+        require(self.fps > 0 and self.gain > 0, "fps and gain are above 0", (self.fps, self.gain))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +129,9 @@ class SizeBenchmark:
     passes: tuple[PassRow, ...] = ()
     """The base network and the modes timed over whole streams by the clock on the wall, one pass after the other."""
     realtime: tuple[RealtimeRow, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(any(row.method == BASE for row in self.rows), "rows has one of the base network", len(self.rows))
 
     def row(self, method: Method) -> BenchmarkRow:
         """The row of a method; the base network always has one."""

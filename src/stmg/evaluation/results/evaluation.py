@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from stmg.errors import require
 from stmg.evaluation.results.common import FrameCost, Picture, Result, Size
 from stmg.streaming.schedulers import Level
 
@@ -134,6 +135,9 @@ class EvaluationResult(Result):
     """The first stream's, one by one; the first of them if there are very many."""
     paper_protocol: PairScores | None = None
     pictures: tuple[Picture, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(len(self.modes) > 0, "modes has at least one", len(self.modes))
 
     @property
     def stream(self) -> StreamScores:

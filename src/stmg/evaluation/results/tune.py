@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from stmg.errors import require
 from stmg.evaluation.results.common import Result, Size
 
 TuneMode = Literal["every frame", "online", "offline", "realtime"]
@@ -99,3 +100,6 @@ class TuneResult(Result):
     check: TuneOutcome | None
     """The same, measured on frames that it was not chosen on."""
     verdict: str
+
+    def __post_init__(self) -> None:
+        require(len(self.outcomes) > 0, "outcomes has at least one, of every frame", len(self.outcomes))

@@ -1,0 +1,132 @@
+"""What a graph file or an exported folder is: its inputs, outputs and, where it says so, the cost of its blocks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from stmg.errors import SettingsError
+
+if TYPE_CHECKING:
+    from stmg.checkpoints.resolve import ModelSpec
+
+
+@dataclass(frozen=True)
+class GraphPart:
+    """An input or an output; of an export a graph, or a block that can be skipped."""
+
+    kind: str
+    """input, output, graph or block."""
+    name: str
+    detail: str
+    """The shape of a tensor, the file of a graph, MACs and parameters of a block."""
+
+
+@dataclass(frozen=True)
+class GraphInspection:
+    """A graph file or an exported folder."""
+
+    model: str
+    engine: str
+    size: tuple[int, int] | None
+    """(H, W) of the frames it computes; None if they may have any."""
+    num_classes: int | None
+    """None where only running it tells."""
+    macs: int | None
+    params: int | None
+    parts: tuple[GraphPart, ...]
+    notes: tuple[str, ...]
+
+    def table(self) -> Table:
+        size = "any size" if self.size is None else f"{self.size[0]}x{self.size[1]}"
+        table = Table("", "name", "", title=f"{escape(self.model)} at {size}")
+        for part in self.parts:
+            table.add_row(part.kind, escape(part.name), escape(part.detail))
+        return table
+
+
+def is_graph(name: str) -> bool:
+    """Whether a model is a graph file, or a folder that holds graphs."""
+    from stmg.checkpoints.correctors import has_corrector, read_corrector_card
+    from stmg.checkpoints.resolve import is_export, is_graph_file
+
+    return (
+        is_graph_file(name)
+        or is_export(name)
+        or (has_corrector(name) and read_corrector_card(Path(name)).graph is not None)
+    )
+
+
+def show_graph(spec: ModelSpec, as_json: bool, console: Console) -> None:
+    """Print what a graph is."""
+    result = inspect_graph(spec)
+    if as_json:
+        console.print_json(json.dumps(asdict(result)))
+        return
+    console.print(result.table())
+    console.print(escape(result.engine))
+    if result.macs is not None:
+        console.print(f"{result.params:,} parameters, {result.num_classes} classes, {result.macs / 1e9:.2f} GMACs")
+    for note in result.notes:
+        console.print(f"[yellow]{escape(note)}[/]", soft_wrap=True)
+
+
+def inspect_graph(spec: ModelSpec) -> GraphInspection:
+    """Open a graph and describe it."""
+    from stmg.checkpoints.resolve import resolve
+    from stmg.runtimes.exported import ExportedRuntime
+    from stmg.runtimes.graph import GraphRuntime
+
+    runtime = resolve(spec).runtime
+    if spec.size not in (None, runtime.input_size) and runtime.input_size is not None:
+        own = f"{runtime.input_size[0]}x{runtime.input_size[1]}"
+        raise SettingsError(f"size: {spec.name} computes frames of {own}, and no other")
+    if isinstance(runtime, ExportedRuntime):
+        manifest = runtime.manifest
+        costs = manifest.costs
+        parts = [GraphPart("graph", name, graph.file) for name, graph in manifest.graphs.items()]
+        parts += [
+            GraphPart("block", str(number), f"{macs / 1e6:.1f} MMACs, {params:,} parameters")
+            for number, (macs, params) in enumerate(zip(costs.blocks, costs.block_params, strict=True))
+        ]
+        bits = "INT8" if manifest.bits == 8 else f"{manifest.bits} bits"
+        notes = (
+            f"exported for {manifest.kind}, {bits}, with partial frames at {manifest.partial_scale:g} of the size",
+        )
+        return GraphInspection(
+            model=spec.name,
+            engine=runtime.description,
+            size=runtime.input_size,
+            num_classes=manifest.num_classes,
+            macs=costs.network or None,
+            params=costs.params,
+            parts=tuple(parts),
+            notes=(*notes, *runtime.notes),
+        )
+    assert isinstance(runtime, GraphRuntime)
+    graph = runtime.graph
+    parts = [GraphPart("input", "", _shape(graph.shape))]
+    parts += [GraphPart("output", output.name, _shape(output.shape)) for output in graph.outputs]
+    return GraphInspection(
+        model=spec.name,
+        engine=runtime.description,
+        size=runtime.input_size,
+        num_classes=runtime.num_classes,
+        macs=None,
+        params=None,
+        parts=tuple(parts),
+        notes=(
+            "a graph file has no blocks that can be skipped: stmg export a PyTorch network to have some",
+            *runtime.notes,
+        ),
+    )
+
+
+def _shape(shape: tuple[int | str | None, ...]) -> str:
+    return "x".join(str(side) if isinstance(side, int) else "?" for side in shape) or "of any shape"

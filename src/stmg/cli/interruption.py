@@ -1,0 +1,34 @@
+"""Verbs that are told to end: by Ctrl-C, by a service manager, by the loss of their terminal."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from stmg.signals import ending_as_interrupt
+
+INTERRUPTED = 128 + signal.SIGINT  # exit code after Ctrl-C
+
+
+def interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    """A verb that any signal to end interrupts as Ctrl-C does; its exit code says which one it was."""
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        with ending_as_interrupt() as received:
+            try:
+                command(**values)
+                return
+            except KeyboardInterrupt:
+                Console(stderr=True).print("[yellow]interrupted[/]")
+                code = INTERRUPTED
+            except typer.Exit as left:
+                code = left.exit_code
+        raise typer.Exit(128 + received[0] if code == INTERRUPTED and received else code)
+
+    return run

@@ -1,0 +1,61 @@
+"""Signals that end a process: what is told to stop by a service manager, or loses its terminal, ends as by Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import active_children
+from types import FrameType
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
+
+Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers
+
+
+@contextmanager
+def handle_ending(handler: Handler) -> Iterator[None]:
+    """Within it the signals that end a process go to `handler`, but for those that whoever started it has it ignore.
+
+    Signals arrive in the main thread alone; elsewhere nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in ENDING}
+    # As nohup has it ignore the end of its terminal, and a shell has jobs in the background ignore Ctrl-C.
+    heard = [number for number, previous in before.items() if previous not in (signal.SIG_IGN, None)]
+    for number in heard:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
+
+
+@contextmanager
+def ending_as_interrupt() -> Iterator[list[int]]:
+    """Within it they raise KeyboardInterrupt; gives the numbers of those that came."""
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        if number != signal.SIGINT:  # which a terminal sends to all
+            for child in active_children():
+                assert child.pid is not None
+                with suppress(OSError):
+                    os.kill(child.pid, signal.SIGINT)
+        raise KeyboardInterrupt
+
+    with handle_ending(interrupt):
+        yield received
+
+
+def ignore_ending() -> None:
+    """From here on they are ignored, until a `with` statement of the above ends: for what must be finished."""
+    if threading.current_thread() is threading.main_thread():
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)

@@ -1,0 +1,111 @@
+"""Opening of what FFmpeg reads: with an end to waiting, and open to Ctrl-C, which FFmpeg itself does not hear."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import av
+
+from stmg.errors import VideoError
+
+NETWORK_TIMEOUT = 10.0  # seconds a network stream may take to open, or stay silent
+PIPE_TIMEOUT = 30.0  # seconds a pipe may stay silent while it is opened: what is to send may have to start first
+
+
+class Pipe:
+    """A pipe, such as standard input, read so that a thread waiting for it can be stopped.
+
+    owned: whether the descriptor is closed with it.
+    """
+
+    stopped: threading.Event
+
+    def __init__(self, descriptor: int, *, owned: bool = False) -> None:
+        self._descriptor, self._owned = descriptor, owned
+        self._heard: float | None = None
+        self.silent = False
+        """Whether nothing came for so long, while it was opened, that it counts as ended."""
+
+    def read(self, size: int) -> bytes:
+        while not (self.stopped.is_set() or self.silent):
+            # Windows can only wait for sockets this way; there the read itself waits.
+            if os.name == "nt" or select.select([self._descriptor], [], [], 0.2)[0]:
+                try:
+                    data = os.read(self._descriptor, size)
+                except BlockingIOError:  # another reader was faster
+                    continue
+                if self._heard is not None:
+                    self._heard = time.monotonic()
+                return data
+            self.silent = self._heard is not None and time.monotonic() - self._heard > PIPE_TIMEOUT
+        return b""
+
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """Within it, too long a silence is an end: later on, a sender may pause as long as it likes."""
+        self._heard = time.monotonic()
+        try:
+            yield
+        finally:
+            self._heard = None
+
+    def close(self) -> None:
+        """Let go of the descriptor, if it is its own."""
+        if self._owned:
+            os.close(self._descriptor)
+            self._owned = False
+
+
+def open_container(source: Any, options: dict[str, str], timeout: float | None, stopped: threading.Event) -> Any:
+    """`av.open` in a thread of its own: the caller can be interrupted, and goes on when `stopped` is set."""
+    opening = _Opening(source, options, timeout)
+    opening.start()
+    try:
+        while opening.is_alive():
+            opening.join(0.1)
+            if stopped.is_set():
+                raise VideoError("closed while it was opened")
+    except BaseException:
+        stopped.set()  # what waits for a pipe then ends; a thread that waits for a network ends at its timeout
+        opening.abandon()
+        raise
+    if opening.error is not None:
+        raise opening.error
+    return opening.container
+
+
+class _Opening(threading.Thread):
+    def __init__(self, source: Any, options: dict[str, str], timeout: float | None) -> None:
+        super().__init__(name="open", daemon=True)
+        self._source, self._options, self._timeout = source, options, timeout
+        self._lock = threading.Lock()
+        self._abandoned = False
+        self.container: Any = None
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            container = av.open(
+                self._source, "r", options=self._options, timeout=self._timeout, metadata_errors="ignore"
+            )
+        except Exception as error:
+            self.error = error
+            return
+        with self._lock:
+            if self._abandoned:
+                container.close()
+            else:
+                self.container = container
+
+    def abandon(self) -> None:
+        """Nobody waits any more."""
+        with self._lock:
+            self._abandoned = True
+            if self.container is not None:
+                self.container.close()

@@ -1,0 +1,44 @@
+"""Image and label files: what they claim to be is not believed."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stmg.data.files import LabelCode, image_size, read_image, read_labels
+from stmg.errors import DataError, VideoError
+from stmg.video.sources import open_video
+
+
+def claim(path: Path, side: int) -> Path:
+    """A PNG of a few bytes that says it is so large."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"\0")) + chunk(b"IEND", b"")
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + body)
+    return path
+
+
+@pytest.mark.parametrize("read", [read_labels, read_image, image_size, LabelCode(3).read])
+def test_an_image_that_claims_to_be_huge_is_refused_before_it_is_read(tmp_path, read) -> None:
+    for side in (30_000, 2**31 - 1):
+        with pytest.raises(DataError, match=r"large\.png"):
+            read(claim(tmp_path / "large.png", side))
+
+
+def test_a_folder_of_such_images_says_so(tmp_path) -> None:
+    claim(tmp_path / "large.png", 30_000)
+    with pytest.raises(VideoError, match=r"holds no image that can be read.*too large"):
+        list(open_video(tmp_path))
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / "small.png")
+    source = open_video(tmp_path)
+    assert len(list(source)) == 1
+    assert "1 images were skipped" in source.damaged

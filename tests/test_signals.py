@@ -1,0 +1,35 @@
+"""Signals that end a process do what Ctrl-C does, unless whoever started it has it ignore them."""
+
+import os
+import signal
+
+import pytest
+
+from commands import alone
+from stmg.signals import ENDING, ending_as_interrupt, ignore_ending
+
+
+@alone
+def test_each_of_them_interrupts_and_is_as_before_afterwards():
+    before = [signal.getsignal(number) for number in ENDING]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with ending_as_interrupt() as received, pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+        assert received == [number]
+    assert [signal.getsignal(number) for number in ENDING] == before
+
+
+@alone
+def test_what_must_be_finished_is_and_what_is_ignored_stays_so():
+    hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with ending_as_interrupt() as received:
+            os.kill(os.getpid(), signal.SIGHUP)
+            ignore_ending()
+            for number in ENDING:
+                os.kill(os.getpid(), number)
+        assert received == []
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, hangup)
