@@ -38,12 +38,17 @@ class IndexedVideo:
     def __len__(self) -> int:
         return len(self._index.timestamps)
 
+    @property
+    def timestamps(self) -> list[int]:
+        """When each frame is shown, in the container's own ticks."""
+        return self._index.timestamps
+
     def read(self, index: int) -> Image:
         """One frame, upright RGB (H, W, 3); decoded from the last key frame before it on."""
         timestamp = self._index.timestamps[index]
         try:
             with av.open(str(self.path)) as container:
-                stream = container.streams.video[0]
+                stream = container.streams.best("video")
                 container.seek(timestamp, stream=stream)
                 for picture in container.decode(stream):
                     if picture.pts is not None and picture.pts >= timestamp:
@@ -56,10 +61,12 @@ class IndexedVideo:
     def _index(self) -> _Index:
         try:
             with av.open(str(self.path)) as container:
-                if not container.streams.video:
+                stream = container.streams.best("video")
+                if stream is None:
                     raise VideoError(f"{self.path} holds no video")
-                stream = container.streams.video[0]
-                timestamps = sorted(packet.pts for packet in container.demux(stream) if packet.pts is not None)
+                timestamps = sorted(
+                    packet.pts for packet in container.demux(stream) if packet.pts is not None and not packet.is_discard
+                )
                 fps = float(stream.average_rate) if stream.average_rate else None
         except (av.FFmpegError, OSError) as error:
             raise VideoError(f"{self.path} cannot be read as a video: {error}") from None
