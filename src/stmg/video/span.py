@@ -23,9 +23,7 @@ def open_span(path: str | Path, first: int, last: int, *, every: int = 1, ahead:
     Decoding begins at the last frame before `first` that stands alone, so a span deep in a video is opened at once.
     """
     if not 0 <= first <= last or every < 1:
-        raise SettingsError(
-            f"a span is from 0 or later to its last frame, every 1 or more; got {first=} {last=} {every=}"
-        )
+        raise SettingsError(f"a span has 0 <= first <= last, and every of 1 or more; got {first=}, {last=}, {every=}")
     return VideoSource(_Span(str(path), first, last), every, None, None, ahead)
 
 
