@@ -43,8 +43,8 @@ def drives(tmp_path_factory):
 def make_run(drives):
     """A batch over videos, with the black box and its motion fixed."""
 
-    def make(videos, out, *, ray=None, workers=None, **options):
-        spec = ModelSpec(name=drives.model, threads=1, streaming={"motion": "dis", "mode": "offline"})
+    def make(videos, out, *, model=drives.model, ray=None, workers=None, **options):
+        spec = ModelSpec(name=str(model), threads=1, streaming={"motion": "dis", "mode": "offline"})
         settings = BatchSettings(spec=spec, **{"save": ("records", "labels"), **options})
         return BatchRun(find_videos([videos]), settings, str(out), ray=ray, workers=workers)
 

@@ -50,7 +50,7 @@ class RayPool:
         self._idle: deque[Any] = deque()
         self._running: dict[Any, tuple[Any, Task]] = {}  # by what `run` will give
         self._progress: dict[Any, tuple[Any, float]] = {}  # by actor: what `progress` will give, and what it gave last
-        self._losses: Counter[Task] = Counter()
+        self.losses: Counter[Task] = Counter()
         self._lost: deque[Task] = deque()
         self._looked = 0.0
 
@@ -140,8 +140,8 @@ class RayPool:
         try:
             outcome: Outcome = ray.get(reference)
         except RayError as error:
-            self._losses[task] += 1
-            if self._losses[task] < ATTEMPTS:
+            self.losses[task] += 1
+            if self.losses[task] < ATTEMPTS:
                 self._lost.append(task)
             else:
                 line = " ".join(str(error).split())[:200]
