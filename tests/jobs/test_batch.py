@@ -147,9 +147,27 @@ def test_parts_that_are_done_stay_done(make_run, tmp_path, monkeypatch):
     assert not (tmp_path / "out/long.mp4/done.json").exists()
     run = make_run(video, tmp_path / "out", chunk=8)
     run.run()
-    assert begun == [0, 1, 1, 2, 3, 4]
+    assert begun == [0, 1, 1, 2, 3, 4]  # the part that was done before is not done again
     assert statuses(run) == {"long.mp4": "done"}
     assert not (tmp_path / "out/long.mp4/.parts").exists()
+    assert len(label_images(tmp_path / "out/long.mp4/labels")) == 40
+
+
+def test_parts_of_another_length_are_other_parts(make_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(offline_module, "SEAM", 8)
+    monkeypatch.setattr(task_module, "SEAM", 8)
+    video = clip(tmp_path / "long.mp4", 40)
+    monkeypatch.setattr(Worker, "_publish", stop_at_whole(Worker._publish))
+    with pytest.raises(KeyboardInterrupt):
+        make_run(video, tmp_path / "out", chunk=8).run()
+    monkeypatch.undo()
+    monkeypatch.setattr(offline_module, "SEAM", 8)
+    monkeypatch.setattr(task_module, "SEAM", 8)
+    run = make_run(video, tmp_path / "out", chunk=16)
+    run.run()
+    assert run.manifest.entries["long.mp4"].parts == 2
+    lines = (tmp_path / "out/long.mp4/records.jsonl").read_text().splitlines()
+    assert [json.loads(line)["index"] for line in lines] == list(range(40))
     assert len(label_images(tmp_path / "out/long.mp4/labels")) == 40
 
 

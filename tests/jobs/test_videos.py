@@ -72,6 +72,10 @@ def test_a_folder_of_images_is_one_video(tmp_path):
         find_videos([tmp_path / "empty"])
 
 
+def test_what_a_batch_wrote_is_not_segmented(tree):
+    assert [video.name for video in find_videos([tree], without=str(tree / "deep"))] == ["x2.mp4", "x10.MKV"]
+
+
 def test_other_storages_are_searched_alike():
     memory = fsspec.filesystem("memory")
     memory.pipe_file("/search/a/x.mp4", b"123")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stmg.checkpoints.resolve import ModelSpec, is_export, is_graph_file, is_network, resolve, working_size
-from stmg.checkpoints.user_code import is_user_function
+from stmg.checkpoints.user_code import call_user_function, is_user_function
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.delay import limit_delay
 from stmg.streaming.working_size import fit_size
@@ -33,6 +33,13 @@ class SourceSegmenters:
         if delay is not None:
             options["offline"] = limit_delay(segmenter.settings.offline, delay)
         return segmenter.another(**options)
+
+    def check(self) -> tuple[str, ...]:
+        """Load the model, or at least see that there is one, before the size of any source is known; notes on it."""
+        if is_user_function(self.spec.name):  # what it gives may take frames of one size only
+            call_user_function(self.spec.name)
+            return ()
+        return self.open(self.spec.size).runtime.notes
 
     def _load(self, source_size: Size | None) -> tuple[VideoSegmenter, Size | None]:
         """The model, and the size that is its own."""

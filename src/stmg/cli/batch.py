@@ -125,7 +125,7 @@ def batch(
     if chunk and not settings.may_cut:
         raise SettingsError("--chunk is for --mode offline without --max-change: parts must not depend on each other")
     console = Console()
-    run = BatchRun(find_videos(videos), settings, out, ray=ray, workers=workers)
+    run = BatchRun(find_videos(videos, without=out), settings, out, ray=ray, workers=workers)
     started = time.perf_counter()
     interrupted = _run(run, console)
     _print_summary(run, time.perf_counter() - started, out, interrupted, console)
@@ -166,7 +166,8 @@ def _run(run: BatchRun, console: Console) -> bool:
             task,
             completed=state.size,
             total=max(1, state.total),
-            status=f"{state.videos}/{number} videos  {state.frames / (time.perf_counter() - started):.1f} FPS",
+            status=f"{state.videos}/{number} videos"
+            + (f"  {state.frames / (time.perf_counter() - started):.1f} FPS" if state.frames else ""),
         )
         try:
             run.run()

@@ -63,7 +63,7 @@ def batch(
         chunk=chunk,
     )
     arguments = [videos] if isinstance(videos, str | Path) else videos
-    run = BatchRun(find_videos(arguments), settings, str(out), ray=ray, workers=workers)
+    run = BatchRun(find_videos(arguments, without=str(out)), settings, str(out), ray=ray, workers=workers)
     run.run()
     return list(run.manifest.entries.values())
 
@@ -72,9 +72,9 @@ class Progress(NamedTuple):
     """How far a batch has come."""
 
     size: float
-    """Bytes of video that are segmented, or need not be."""
+    """Bytes of video that were segmented."""
     total: int
-    """Bytes of all videos."""
+    """Bytes of the videos that were not done before."""
     videos: int
     """That are done, failed or skipped."""
     frames: int
@@ -117,8 +117,7 @@ class BatchRun:
         self.finished: Callable[[Entry], None] = lambda entry: None
         self._queue: deque[Task] = deque()
         self._cuts: dict[str, _Cut] = {}
-        self._size, self._frames = 0.0, 0
-        self._total = sum(video.size for video in videos)
+        self._size, self._total, self._frames = 0.0, 0, 0
 
     def run(self) -> None:
         """Do what is missing."""
@@ -136,12 +135,12 @@ class BatchRun:
     def _skip_done(self) -> None:
         tasks = [Task(video, self.settings.key(video)) for video in self.videos]
         with ThreadPoolExecutor(READERS) as readers:
-            before = readers.map(lambda task: read_marker(self.out, task.video.name, task.key), tasks)
+            before = readers.map(lambda task: read_marker(self.out, task), tasks)
             for task, figures in zip(tasks, before, strict=True):
                 if figures is None:
                     self._queue.append(task)
+                    self._total += task.video.size
                 else:
-                    self._size += task.size
                     self._add(task.video, "skipped", figures, "done before")
 
     def _work(self) -> None:

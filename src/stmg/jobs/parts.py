@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stmg.jobs.storage import Folder
-from stmg.jobs.task import MARKER, PARTS, Figures, Task, part_folder, read_marker
+from stmg.jobs.task import MARKER, PARTS, Figures, Task, read_marker
 from stmg.outputs.choose import OUTPUTS
 from stmg.outputs.join import join_records, join_timeline, join_videos, read_records
 
@@ -19,12 +20,13 @@ JOINING = "joining"
 
 def join_parts(out: Folder, task: Task, outputs: Sequence[str], folder: Path) -> Figures:
     """Write the outputs of the whole video into a work folder, but for images, which are moved; what it all took."""
-    parts, figures = [part_folder(task.video, part) for part in task.parts], Figures()
-    for part in parts:
-        done = read_marker(out, part, task.key)
+    parts, figures = list[str](), Figures()
+    for part in (replace(task, part=part, parts=()) for part in task.parts):
+        done = read_marker(out, part)
         if done is None:
-            raise FileNotFoundError(f"{part} is gone from {out.url}; run the same command again")
+            raise FileNotFoundError(f"{part.folder} is gone from {out.url}; run the same command again")
         figures = figures.plus(done)
+        parts += [part.folder] if done.frames else []  # of damaged frames alone nothing is written
     with tempfile.TemporaryDirectory(prefix="stmg-") as temporary:
         copies = Path(temporary)
         records = [out.fetch(f"{part}/{OUTPUTS['records']}", copies) for part in parts]
@@ -53,8 +55,3 @@ def _move_images(out: Folder, task: Task, names: Sequence[str], parts: Sequence[
     for name in names:
         for part in parts:
             out.move_into(f"{part}/{name}", f"{video}/{name}")
-
-
-def remove_parts(out: Folder, task: Task) -> None:
-    """Remove the parts of a video that is joined."""
-    out.remove(f"{task.video.name}/{PARTS}")

@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from stmg.errors import MissingPackageError, SettingsError
@@ -37,6 +38,7 @@ class RayPool:
 
     def __init__(self, settings: BatchSettings, out: str, address: str, workers: int | None = None) -> None:
         self._threads = settings.spec.threads or 1
+        settings = replace(settings, spec=replace(settings.spec, threads=self._threads))
         self._arguments, self._most = (settings, out), workers
         self._is_ours = not ray.is_initialized()
         if self._is_ours:

@@ -100,6 +100,16 @@ class Task:
     """Of the work that the video is."""
 
     @property
+    def folder(self) -> str:
+        """Where its outputs go, within the output folder."""
+        return self.video.name if self.part is None else f"{self.video.name}/{PARTS}/{self.part.number:06d}"
+
+    @property
+    def marker(self) -> str:
+        """What its marker says: of a part also which frames it is, as another `chunk` would have others."""
+        return self.key if self.part is None else f"{self.key}-{self.part.first}-{self.part.last}"
+
+    @property
     def size(self) -> float:
         """Bytes of video that the task is about."""
         return self.share * self.video.size
@@ -141,20 +151,11 @@ class Outcome:
     parts: tuple[Part, ...] = ()
 
 
-def folder_of(task: Task) -> str:
-    """Where the outputs of a task go, within the output folder."""
-    return task.video.name if task.part is None else part_folder(task.video, task.part)
-
-
-def part_folder(video: Video, part: Part) -> str:
-    return f"{video.name}/{PARTS}/{part.number:06d}"
-
-
-def read_marker(out: Folder, folder: str, key: str) -> Figures | None:
-    """The figures of what was done before with the same key; None if it was not, or not to the end."""
+def read_marker(out: Folder, task: Task) -> Figures | None:
+    """The figures of a task that was done before; None if it was not, or not to the end."""
     try:
-        content = json.loads(out.read(f"{folder}/{MARKER}") or b"{}")
-        is_same = content["key"] == key
+        content = json.loads(out.read(f"{task.folder}/{MARKER}") or b"{}")
+        is_same = content["key"] == task.marker
         return Figures(**{name: content[name] for name in Figures._fields}) if is_same else None
     except (ValueError, KeyError, TypeError):
         return None

@@ -38,12 +38,14 @@ class Video:
     """Changes when the video does."""
 
 
-def find_videos(arguments: Iterable[str | Path]) -> list[Video]:
+def find_videos(arguments: Iterable[str | Path], without: str | None = None) -> list[Video]:
     """The videos that arguments name, each once, in natural order of their names.
 
     An argument is a video; a folder, for all videos below it, or for its images as the frames of one video; a pattern
     such as "drives/*.mp4"; or a .txt file with one argument a line. Outputs are named by the path below the folder or
     below where the pattern begins; of single videos, below the folder that holds them all.
+
+    without: a folder that is not searched, where the outputs go.
     """
     videos: dict[str, Video] = {}
     singles: list[Video] = []
@@ -64,6 +66,9 @@ def find_videos(arguments: Iterable[str | Path]) -> list[Video]:
             raise VideoError(f"{argument} does not exist; give videos, folders, patterns or a list ending in .txt")
         videos |= {video.source: video for video in found}
     videos |= {video.source: video for video in _rename(singles)}
+    if without is not None:
+        below = f"{full_name(*open_storage(without))}/"
+        videos = {source: video for source, video in videos.items() if not source.startswith(below)}
     return sorted(_tell_apart(videos.values()), key=lambda video: natural_order(Path(video.name)))
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stmg.checkpoints.for_source import SourceSegmenters
-from stmg.jobs.parts import join_parts, remove_parts
+from stmg.jobs.parts import join_parts
 from stmg.jobs.storage import Folder, fetch
-from stmg.jobs.task import MARKER, BatchSettings, Figures, Outcome, Part, Task, folder_of, read_marker
+from stmg.jobs.task import MARKER, PARTS, BatchSettings, Figures, Outcome, Part, Task, read_marker
 from stmg.outputs.background import Background
 from stmg.outputs.choose import make_sinks
 from stmg.outputs.summary import Summary
@@ -34,7 +34,7 @@ class Worker:
 
     def load(self) -> tuple[str, ...]:
         """Load the model, so that a mistake in its name shows before any video is opened; notes on it."""
-        return self._segmenters.open(self.settings.spec.size).runtime.notes
+        return self._segmenters.check()
 
     def progress(self) -> float:
         """The share of the current task that is done."""
@@ -55,7 +55,7 @@ class Worker:
 
     def _finished(self, task: Task) -> Outcome | None:
         """The outcome of a task that was done before, by a run that was stopped or a machine that was lost."""
-        figures = read_marker(self.out, folder_of(task), task.key)
+        figures = read_marker(self.out, task)
         return None if figures is None else Outcome(task, "done", figures)
 
     def _segment(self, task: Task, started: float) -> Outcome:
@@ -128,16 +128,16 @@ class Worker:
         with self.out.work_folder() as folder:
             figures = join_parts(self.out, task, self.settings.outputs, folder)
             self._publish(task, folder, figures)
-        remove_parts(self.out, task)
         return Outcome(task, "done", figures)
 
     def _publish(self, task: Task, folder: Path, figures: Figures) -> None:
         """Put outputs in their place; the marker goes first where it is old, and comes last where it is new."""
-        name = folder_of(task)
-        self.out.remove(f"{name}/{MARKER}")
-        self.out.publish(folder, name)
-        content = {"key": task.key, "source": task.video.source, **figures._asdict()}
-        self.out.write(f"{name}/{MARKER}", json.dumps(content).encode())
+        self.out.remove(f"{task.folder}/{MARKER}")
+        self.out.publish(folder, task.folder)
+        content = {"key": task.marker, "source": task.video.source, **figures._asdict()}
+        self.out.write(f"{task.folder}/{MARKER}", json.dumps(content).encode())
+        if task.part is None:
+            self.out.remove(f"{task.folder}/{PARTS}")
 
 
 def cut_frames(count: int, chunk: int, every: int = 1, limit: int | None = None) -> tuple[Part, ...]:
