@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stmg.evaluation.results.tune import Wish
     from stmg.evaluation.tune import tune
     from stmg.gating.accelerate import AcceleratedNetwork, accelerate
+    from stmg.jobs.batch import batch
     from stmg.outputs.sink import Sink
     from stmg.runtimes.normalization import Normalization
     from stmg.runtimes.torch import TorchRuntime
@@ -86,6 +87,7 @@ __all__ = [
     "Wish",
     "accelerate",
     "adapt",
+    "batch",
     "evaluate",
     "export",
     "load",
@@ -107,6 +109,7 @@ _MODULES = {
     "stmg.evaluation.results.tune": ("Wish",),
     "stmg.evaluation.tune": ("tune",),
     "stmg.gating.accelerate": ("AcceleratedNetwork", "accelerate"),
+    "stmg.jobs.batch": ("batch",),
     "stmg.outputs.sink": ("Sink",),
     "stmg.runtimes.normalization": ("Normalization",),
     "stmg.runtimes.torch": ("TorchRuntime",),

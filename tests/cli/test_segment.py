@@ -17,8 +17,8 @@ import stmg
 from clips import clip
 from commands import is_one_line, run_stmg, spawn_stmg, start_stmg
 from results import result
-from stmg.cli.summary import Summary
 from stmg.networks import build
+from stmg.outputs.summary import Summary
 from stmg.video.sources import open_video
 
 

@@ -59,9 +59,9 @@ def test_a_long_timeline_keeps_few_spans_but_every_frame_and_peak(
 
 @pytest.mark.parametrize("distortions", [(math.nan, 0.3), (0.3, math.nan)])
 def test_frames_without_distortion_do_not_hide_that_of_their_neighbors(distortions: tuple[float, float]) -> None:
-    one, two = (timeline._Span.from_result(result(0, distortion=value)) for value in distortions)
+    one, two = (timeline.Span.from_result(result(0, distortion=value)) for value in distortions)
     assert one.join(two).distortion == 0.3
-    nothing = timeline._Span.from_result(result(0, distortion=math.nan))
+    nothing = timeline.Span.from_result(result(0, distortion=math.nan))
     assert math.isnan(nothing.join(nothing).distortion)
 
 
@@ -86,6 +86,6 @@ def test_what_audits_measured_is_drawn_though_most_frames_have_none(tmp_path: Pa
             sink.write(result(index, audit=audit))
             other.write(result(index))
     assert (tmp_path / "with.png").read_bytes() != (tmp_path / "without.png").read_bytes()
-    spans = [timeline._Span.from_result(result(0, audit=each)) for each in (None, Audit(changed, {}, 5))]
+    spans = [timeline.Span.from_result(result(0, audit=each)) for each in (None, Audit(changed, {}, 5))]
     assert spans[0].join(spans[1]).measured == spans[1].join(spans[0]).measured == changed
     assert math.isnan(spans[0].join(spans[0]).measured)

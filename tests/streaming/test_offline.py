@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from stmg.errors import SettingsError
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming import offline as offline_module
 from stmg.streaming.anchors import Side, blend, compute_anchor, shrink
 from stmg.streaming.flow import compose, invert
 from stmg.streaming.motion import DisMotion, make_view
@@ -139,3 +141,41 @@ def test_an_error_of_the_network_reaches_the_caller_after_what_is_done():
 def test_a_scheduler_with_partial_frames_is_refused():
     with pytest.raises(SettingsError, match="offline is a Scheduler"):
         StreamSettings(offline="paper")
+
+
+@pytest.mark.parametrize(
+    "scheduler", [FixedPeriod(5, Level.CARRY), DriftBudget(0.1, longest=6), DriftBudget(9, longest=30)]
+)
+def test_a_stream_that_is_cut_at_seams_gives_what_the_whole_gives(monkeypatch, scheduler):
+    monkeypatch.setattr(offline_module, "SEAM", 8)
+    frames = [Frame(image, n, n / 10) for n, image in enumerate(panning(13, seed=1) + panning(22, seed=2))]
+    whole = list(offline(scheduler=scheduler).stream(frames))
+    assert all(whole[seam].level is Level.KEY for seam in (8, 16, 24, 32))
+    for cuts in ((0, 8, 16, 24, 32, 34), (0, 16, 34), (0, 24, 34)):
+        parts = []
+        for first, last in pairwise(cuts):
+            part = list(offline(scheduler=scheduler).stream(frames[first : last + 1]))
+            parts += part if first == 0 else part[1:]  # the part before has written the frame they share
+        assert len(parts) == len(whole)
+        for one, two in zip(parts, whole, strict=True):
+            assert np.array_equal(one.labels, two.labels)
+            assert (one.index, one.level, one.reason, one.motion) == (two.index, two.level, two.reason, two.motion)
+            assert one.drift == two.drift
+
+
+def test_a_seam_costs_at_most_one_anchor():
+    still = [texture(32, 48)] * (offline_module.SEAM + 13)
+    results = offline(scheduler=DriftBudget(9, longest=100)).stream(still)
+    keys = [(result.index, result.reason) for result in results if result.level is Level.KEY]
+    assert keys == [
+        (0, "first frame"),
+        *[(100 * n, "drift") for n in range(1, 11)],
+        (offline_module.SEAM, "seam"),
+        (offline_module.SEAM + 12, "last frame"),
+    ]
+
+
+def test_the_threads_that_the_user_allows_are_those_of_the_frames_between_anchors(monkeypatch):
+    monkeypatch.setattr(offline_module.os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(offline_module.cv2, "getNumThreads", lambda: 3)
+    assert Offline(CallableRuntime(colors), StreamSettings()).workers == 4

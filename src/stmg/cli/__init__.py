@@ -16,7 +16,21 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg import __version__
-from stmg.cli import ablate, adapt, benchmark, data, demo, evaluate, export, inspect, report, segment, train, tune
+from stmg.cli import (
+    ablate,
+    adapt,
+    batch,
+    benchmark,
+    data,
+    demo,
+    evaluate,
+    export,
+    inspect,
+    report,
+    segment,
+    train,
+    tune,
+)
 from stmg.cli.groups import expand_groups
 from stmg.cli.interruption import interruptible
 from stmg.cli.options import MEASURE, RUN, TRAIN
@@ -43,6 +57,15 @@ VERBS = {
             "stmg segment drive.mp4 --model lite0-camvid --size 360x480 --out out/drive",
             "stmg segment camera:0 --model out/lite0-openvino --save records",
             "stmg segment frames --model nets.py:build --scheduler fixed:period=3",
+        ),
+    ),
+    "batch": Verb(
+        batch.batch,
+        RUN,
+        (
+            "stmg batch drives --model lite0-camvid --out out/drives",
+            "stmg batch 'drives/*.mp4' more.txt --model out/lite0-openvino --save labels --out out/drives",
+            "stmg batch s3://bucket/drives --model lite0-camvid --out s3://bucket/labels --ray auto",
         ),
     ),
     "evaluate": Verb(evaluate.evaluate, MEASURE, ("stmg evaluate lite0-camvid CAMVID --split val",)),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,27 +25,17 @@ from stmg.cli.options import (
     parse_scheduler,
 )
 from stmg.cli.progress import progress_bar
-from stmg.cli.summary import Summary
 from stmg.errors import SettingsError, SourceLostError
+from stmg.outputs.summary import Summary
 from stmg.signals import ignore_ending
 
 if TYPE_CHECKING:
-    from stmg.checkpoints.resolve import ModelSpec
     from stmg.outputs.sink import Sink
     from stmg.segmenter import VideoSegmenter
     from stmg.video.frames import Frame
     from stmg.video.sources import VideoSource
 
 LOST = 1  # exit code where a live source broke off: nothing was wrong with what was typed
-OUTPUTS = {
-    "overlay": "overlay.mp4",
-    "records": "records.jsonl",
-    "timeline": "timeline.png",
-    "labels": "labels",
-    "alpha": "alpha.mp4",
-    "alpha-images": "alpha",
-    "cutout": "cutout",
-}
 
 
 def segment(
@@ -114,6 +102,7 @@ def segment(
 
     Writes an overlay video, a JSON line per frame and a timeline of what was computed. Ctrl-C keeps what is done.
     """
+    from stmg.checkpoints.for_source import SourceSegmenters
     from stmg.outputs.background import Background
     from stmg.video.pace import pace as pace_source
     from stmg.video.sources import open_video
@@ -123,7 +112,7 @@ def segment(
         mode = mode or _default_mode(stream, video, delay)
         spec = make_spec(model, options, stream, size=size, mode=mode)
         _check_timing(mode, video, pace, delay)
-        segmenter = _open_segmenter(spec, video, delay)
+        segmenter = SourceSegmenters(spec).open(video.size, delay)
         for note in (*segmenter.runtime.notes, *_unused_masks(segmenter, mode), *_stand_ins(segmenter, mode, exact)):
             console.print(f"[yellow]{escape(note)}[/]")
         sinks = Background(_make_sinks(source, out, save, video, segmenter, areas, background))
@@ -165,32 +154,6 @@ def _check_timing(mode: str, video: VideoSource, pace: bool, delay: int | None) 
         raise SettingsError(f"--pace plays a file at its own rate; {video.name} is live")
     if pace and mode != "realtime":
         raise SettingsError(f"--pace is for --mode realtime; the mode is {mode}")
-
-
-def _open_segmenter(spec: ModelSpec, video: VideoSource, delay: int | None) -> VideoSegmenter:
-    """The segmenter at the size to work at for this source, with windows as short as the delay asks for."""
-    from stmg.checkpoints.resolve import is_export, is_graph_file, is_network, resolve, working_size
-    from stmg.checkpoints.user_code import is_user_function
-    from stmg.streaming.delay import limit_delay
-    from stmg.streaming.working_size import fit_size
-
-    size, options = spec.size, dict[str, object]()
-    exported = is_export(spec.name) or is_graph_file(spec.name)  # asked first: the names of networks import PyTorch
-    if size is None and not exported and (is_user_function(spec.name) or is_network(spec.name)):
-        segmenter = resolve(replace(spec, size=video.size))  # such a network may take frames of one size only
-        own = segmenter.runtime.input_size
-    else:
-        segmenter = resolve(spec)
-        own = segmenter.runtime.input_size if is_graph_file(spec.name) else working_size(spec)
-    if size is None and own is not None and video.size is not None:
-        size = fit_size(own, video.size)
-        if size is not None and segmenter.runtime.input_size is not None:
-            size = segmenter.runtime.input_size  # frames would be stretched to it anyway
-    if size is not None:
-        options["working_size"] = size
-    if delay is not None:
-        options["offline"] = limit_delay(segmenter.settings.offline, delay)
-    return segmenter.another(**options)
 
 
 def _run(
@@ -255,13 +218,9 @@ def _make_sinks(
     background: str | None,
 ) -> Sink:
     """The sinks of the outputs named in `save`; `out` is a video, or a folder for several outputs."""
-    from stmg.outputs.alpha import AlphaImages, AlphaVideo
-    from stmg.outputs.cutout import CutoutImages, parse_color
-    from stmg.outputs.label_images import LabelImages
+    from stmg.outputs.choose import OUTPUTS, choose_outputs, make_sinks
     from stmg.outputs.overlay_video import OverlayVideo
-    from stmg.outputs.records import Records
     from stmg.outputs.sink import Sinks
-    from stmg.outputs.timeline import Timeline
     from stmg.outputs.video_file import VIDEO_FORMATS
 
     fps = video.fps or 30.0
@@ -273,33 +232,22 @@ def _make_sinks(
             raise SettingsError(f"{option} needs a folder as --out; {out} is a video file")
         _refuse_source(source, out)
         return Sinks(OverlayVideo(out, fps))
-    unknown = [name for name in save or () if name not in OUTPUTS]
-    if unknown:
-        raise SettingsError(f"--save is {', '.join(OUTPUTS)}; got {unknown[0]!r}")
-    if save is None:  # the timeline is drawn where matplotlib is installed, and is no reason to stop where it is not
-        save = ["overlay", "records", *(["timeline"] if find_spec("matplotlib") else [])]
-    if areas and "records" not in save:
-        raise SettingsError("--areas are written into the records; add --save records")
-    if background is not None and "cutout" not in save:
-        raise SettingsError("--background is for cutouts; add --save cutout")
-    color = None if background is None else parse_color(background)
+    names = choose_outputs(save, areas=areas, background=background)
     if out.exists() and not out.is_dir():
         endings = ", ".join(VIDEO_FORMATS)
         raise SettingsError(f"--out {out} is a file; give a folder, or a video file name ending in {endings}")
-    paths = {name: out / OUTPUTS[name] for name in save}
-    for path in paths.values():
-        _refuse_source(source, path)
-    out.mkdir(parents=True, exist_ok=True)
-    makers: dict[str, Callable[[Path], Sink]] = {
-        "overlay": lambda path: OverlayVideo(path, fps),
-        "records": lambda path: Records(path, areas=areas, class_names=segmenter.class_names),
-        "timeline": lambda path: Timeline(path, title=video.name),
-        "labels": lambda path: LabelImages(path, segmenter.palette),
-        "alpha": lambda path: AlphaVideo(path, fps),
-        "alpha-images": AlphaImages,
-        "cutout": lambda path: CutoutImages(path, color),
-    }
-    return Sinks(*[makers[name](path) for name, path in paths.items()])
+    for name in names:
+        _refuse_source(source, out / OUTPUTS[name])
+    return make_sinks(
+        names,
+        out,
+        fps=fps,
+        title=video.name,
+        palette=segmenter.palette,
+        class_names=segmenter.class_names,
+        areas=areas,
+        background=background,
+    )
 
 
 def _refuse_source(source: str, output: Path) -> None:

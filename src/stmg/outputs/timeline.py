@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,12 +35,15 @@ class Timeline(FileSink):
             raise MissingPackageError('the timeline needs matplotlib: pip install "stmg[plots]"') from None
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.title = title
-        self._spans: list[_Span] = []
-        self._newest: _Span | None = None
+        self._spans: list[Span] = []
+        self._newest: Span | None = None
         self._frames_per_span = 1
 
     def _write(self, result: FrameResult) -> None:
-        span = _Span.from_result(result)
+        self.add(Span.from_result(result))
+
+    def add(self, span: Span) -> None:
+        """Take the next frame, summed up."""
         self._newest = span if self._newest is None else self._newest.join(span)
         if self._newest.num_frames < self._frames_per_span:
             return
@@ -55,7 +59,15 @@ class Timeline(FileSink):
             write_atomically(self.path, _draw(spans, self.title))
 
 
-class _Span(NamedTuple):
+def draw_spans(spans: Iterable[Span], path: Path, title: str = "") -> None:
+    """The timeline of frames that are summed up already."""
+    timeline = Timeline(path, title)
+    for span in spans:
+        timeline.add(span)
+    timeline.close()
+
+
+class Span(NamedTuple):
     """Some frames in a row, summed up."""
 
     time: float | None
@@ -74,18 +86,35 @@ class _Span(NamedTuple):
     """The highest change that an audit measured, as a share of the pixels; NaN if there was none."""
 
     @classmethod
-    def from_result(cls, result: FrameResult) -> _Span:
+    def from_result(cls, result: FrameResult) -> Span:
         levels = tuple(int(result.level is level) for level in Level)
         blocks, latency = (result.kept_blocks, len(result.keep)), result.latency_ms
         measured = math.nan if result.audit is None else result.audit.changed
         return cls(result.time, levels, result.distortion, result.drift, *blocks, latency, latency, measured)
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Span:
+        """Of a frame as `Records` write it."""
+        levels = tuple(int(record["level"] == level) for level in Level)
+        distortion, audit = record["distortion"], record["audit"]
+        return cls(
+            record["time"],
+            levels,
+            math.nan if distortion is None else distortion,
+            record["drift"] or 0.0,
+            record["kept_blocks"],
+            len(record["keep"]),
+            record["latency_ms"],
+            record["latency_ms"],
+            math.nan if audit is None else audit["changed"],
+        )
+
     @property
     def num_frames(self) -> int:
         return sum(self.levels)
 
-    def join(self, later: _Span) -> _Span:
-        return _Span(
+    def join(self, later: Span) -> Span:
+        return Span(
             self.time,
             tuple(mine + other for mine, other in zip(self.levels, later.levels, strict=True)),
             _highest(self.distortion, later.distortion),
@@ -103,12 +132,12 @@ def _highest(one: float, two: float) -> float:
     return float(np.fmax(one, two))
 
 
-def _join_pairs(spans: list[_Span]) -> list[_Span]:
+def _join_pairs(spans: list[Span]) -> list[Span]:
     pairs = [first.join(second) for first, second in zip(spans[::2], spans[1::2], strict=False)]
     return pairs + spans[2 * len(pairs) :]
 
 
-def _draw(spans: list[_Span], title: str) -> bytes:
+def _draw(spans: list[Span], title: str) -> bytes:
     """The plot as a PNG file."""
     from matplotlib.figure import Figure
 

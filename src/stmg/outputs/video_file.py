@@ -45,6 +45,11 @@ ENCODER_OPTIONS = {
 }
 
 
+def container_options(path: Path) -> dict[str, str]:
+    """How FFmpeg is to write the container of such a file."""
+    return VIDEO_FORMATS[path.suffix.lower()].options
+
+
 class VideoFile(FileSink):
     """A video; the suffix of `path` says in which format.
 

@@ -11,6 +11,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import cv2
+
 from stmg.streaming.anchors import Anchor, Side, blend_corrected, carry_segmentation, compute_anchor
 from stmg.streaming.audit import SELDOM, Audit, Steering, compare
 from stmg.streaming.continuity import Timing, add_change, find_break, find_step
@@ -26,6 +28,9 @@ from stmg.video.frames import Frame, as_frame
 
 STILL = Motion(None, "none")
 WINDOWS = 2  # that are computed while the next one is read
+SEAM = 1024
+"""Every so many frames there is an anchor, whatever the scheduler says, that nothing is remembered across: a long video
+can be cut there, and its parts give the labels of the whole."""
 
 
 class Offline:
@@ -41,7 +46,8 @@ class Offline:
         corrector = settings.corrector
         self.corrector = corrector if corrector is not None and corrector.between else None
         self.both_ways = bool(getattr(self.motion, "both_ways", False))
-        self.workers = workers or 1 + (os.cpu_count() or 1)
+        # OpenCV was told how many threads the user allows, where a number was given.
+        self.workers = workers or 1 + min(os.cpu_count() or 1, cv2.getNumThreads())
 
     def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
         """Results of all frames, in order."""
@@ -90,10 +96,13 @@ class Offline:
                 memory = scheduler.remember(level, evidence, memory)
                 ahead = pool.submit(self.motion.estimate, look.view, before.view) if self.both_ways else None
                 window.looks.append(replace(look, motion=step.motion, ahead=ahead, changed=stale, drift=drift))
-                if level is Level.KEY:
-                    anchor = self._compute(window.looks[-1], self.scheduler.name, pool)
+                if level is Level.KEY or number % SEAM == 0:
+                    reason = self.scheduler.name if level is Level.KEY else "seam"
+                    anchor = self._compute(window.looks[-1], reason, pool)
                     yield window.close(anchor)
                     window, stale = _Window(anchor, scene=audits.scene), None
+            if number % SEAM == 0:
+                memory, timing = AFTER_FIRST_FRAME, Timing(None)
             before, timing = look, timing.next(frame)
         if window is not None and window.looks:
             yield window.close(self._compute(window.looks[-1], "last frame", pool))

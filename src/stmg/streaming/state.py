@@ -64,7 +64,7 @@ class FrameResult:
     """(H, W) class ids."""
     level: Level
     reason: str
-    """Why this level: first frame, size change, gap, cut or the scheduler's name."""
+    """Why this level: first frame, size change, gap, cut, seam, last frame or the scheduler's name."""
     distortion: float
     """Mean of the spatial mask, 0 = nothing changed that motion does not explain; NaN where no mask was needed."""
     drift: float

@@ -59,7 +59,7 @@ class Container(Reader):
                 if index % every == 0:
                     # The vectors of a rotated picture would still lie as they were coded.
                     upright = quarter_turns(picture) == 0
-                    vectors = _read_vectors(picture, kind, anchor) if self.keep_vectors and upright else None
+                    vectors = read_vectors(picture, kind, anchor) if self.keep_vectors and upright else None
                     yield Frame(to_upright_rgb(picture, reformatter), index, moment, vectors)
                 anchor = index if kind in ("I", "P") else anchor
             if self.stopped.is_set():
@@ -207,7 +207,8 @@ _VECTOR.names = (
 )  # fmt: skip
 
 
-def _read_vectors(picture: Any, kind: str, anchor: int | None) -> CodecVectors:
+def read_vectors(picture: Any, kind: str, anchor: int | None) -> CodecVectors:
+    """The vectors of a decoded picture of this kind (I, P, B); `anchor` is the index of the last I or P picture."""
     data = picture.side_data.get("MOTION_VECTORS")
     blocks = np.zeros(0, _VECTOR) if data is None else data.to_ndarray().copy()  # a view would keep the whole frame
     return CodecVectors(blocks, kind, anchor, (picture.height, picture.width))

@@ -43,6 +43,11 @@ class IndexedVideo:
     def __len__(self) -> int:
         return len(self._index.timestamps)
 
+    @property
+    def timestamps(self) -> list[int]:
+        """When each frame is shown, in the container's own ticks."""
+        return self._index.timestamps
+
     def read(self, index: int) -> Image:
         """One frame, upright RGB (H, W, 3); decoded from the last key frame before it on."""
         timestamp = self._index.timestamps[index]
@@ -58,7 +63,7 @@ class IndexedVideo:
     def _read_from(self, timestamp: int, seconds: float) -> Image | None:
         """The frame of a timestamp, looked for from so long before it on; None if that is not before it."""
         with av.open(str(self.path)) as container:
-            stream = container.streams.video[0]
+            stream = container.streams.best("video")
             if seconds < math.inf:
                 ticks = int(seconds / float(stream.time_base))
                 container.seek(max(timestamp - ticks, self._index.timestamps[0]), stream=stream)
@@ -76,10 +81,12 @@ class IndexedVideo:
     def _index(self) -> _Index:
         try:
             with av.open(str(self.path)) as container:
-                if not container.streams.video:
+                stream = container.streams.best("video")
+                if stream is None:
                     raise VideoError(f"{self.path} holds no video")
-                stream = container.streams.video[0]
-                timestamps = sorted(packet.pts for packet in container.demux(stream) if packet.pts is not None)
+                timestamps = sorted(
+                    packet.pts for packet in container.demux(stream) if packet.pts is not None and not packet.is_discard
+                )
                 fps = float(stream.average_rate) if stream.average_rate else None
         except (av.FFmpegError, OSError) as error:
             raise VideoError(f"{self.path} cannot be read as a video: {error}") from None

@@ -1,0 +1,119 @@
+"""What sharing a batch between workers gains, and what each video costs beyond its frames.
+
+    python benchmarks/batch.py --model small-streets
+
+Renders streets as videos, then segments them in one process and on Ray, and once more cut into short videos.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import av
+
+from stmg.checkpoints.resolve import ModelSpec
+from stmg.data.synthetic.scene import Scene
+from stmg.jobs.batch import BatchRun
+from stmg.jobs.pool import Pool
+from stmg.jobs.task import BatchSettings
+from stmg.jobs.videos import find_videos
+
+SIZE, RATE = (360, 480), 15
+
+
+class TimedRun(BatchRun):
+    """A run that notes when the first worker was ready."""
+
+    ready = 0.0
+
+    def _make_pool(self) -> Pool:
+        pool: Any = super()._make_pool()
+        start = pool.start
+
+        def timed() -> tuple[str, ...]:
+            notes: tuple[str, ...] = start()
+            self.ready = time.perf_counter()
+            return notes
+
+        pool.start = timed
+        return pool
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="small-streets")
+    parser.add_argument("--videos", type=int, default=8)
+    parser.add_argument("--frames", type=int, default=150, help="of each video")
+    parser.add_argument("--streets", type=int, default=2, help="how many of the videos differ")
+    parser.add_argument("--folder", type=Path, default=None, help="where the videos are, or are put")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        render(folder, options)
+        runs = (("one process", None, None, None), ("Ray", "auto", 1, 1), ("Ray", "auto", 2, 1), ("Ray", "auto", 1, 2))
+        for name, ray, workers, threads in runs:
+            start, seconds, frames, computed = measure(folder / "long", options.model, ray, workers, threads)
+            what = name if ray is None else f"{name}, {workers} x {threads} threads"
+            print(
+                f"{what:24} start {start:5.1f} s, then {seconds:6.1f} s, {frames / seconds:6.1f} FPS, {computed} runs"
+            )
+        for save in (("records",), None):
+            _, long, *_ = measure(folder / "long", options.model, save=save)
+            _, short, *_ = measure(folder / "short", options.model, save=save)
+            count = len(list((folder / "short").iterdir())) - len(list((folder / "long").iterdir()))
+            print(f"{save or 'default outputs'}: {1000 * (short - long) / count:.0f} ms a video beyond its frames")
+
+
+def render(folder: Path, options: argparse.Namespace) -> None:
+    """Videos of streets, and the same frames in videos of a tenth of the length."""
+    for kind in ("long", "short"):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+    if any((folder / "long").iterdir()):
+        return
+    streets = []
+    for seed in range(900_000, 900_000 + options.streets):
+        scene = Scene(seed, SIZE, "drive")
+        streets.append([scene.frame(index)[0] for index in range(options.frames)])
+    for number in range(options.videos):
+        images, short = streets[number % len(streets)], options.frames // 10
+        write_video(folder / "long" / f"{number}.mp4", images)
+        for part in range(10):
+            write_video(folder / "short" / f"{number}-{part}.mp4", images[part * short : (part + 1) * short])
+
+
+def write_video(path: Path, images: list[Any]) -> None:
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=RATE, height=SIZE[0], width=SIZE[1], pix_fmt="yuv420p")
+        for image in images:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode(None))
+
+
+def measure(
+    videos: Path,
+    model: str,
+    ray: str | None = None,
+    workers: int | None = None,
+    threads: int | None = None,
+    save: tuple[str, ...] | None = ("records",),
+) -> tuple[float, float, int, int]:
+    """Seconds until the first worker is ready and from then on, frames, and runs of the network."""
+    settings = BatchSettings(spec=ModelSpec(name=model, threads=threads), save=save)
+    with tempfile.TemporaryDirectory() as out:
+        run = TimedRun(find_videos([videos]), settings, out, ray=ray, workers=workers)
+        ended: list[float] = []
+        run.finished = lambda entry: ended.append(time.perf_counter())
+        begun = time.perf_counter()
+        run.run()
+        entries = run.manifest.entries.values()
+        assert all(entry.status == "done" for entry in entries), entries
+        frames, computed = sum(entry.frames for entry in entries), sum(entry.network_runs for entry in entries)
+    return run.ready - begun, ended[-1] - run.ready, frames, computed
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Jobs: many videos, on this machine or on a Ray cluster, each done once."""

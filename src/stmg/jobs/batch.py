@@ -1,0 +1,203 @@
+"""Batch: every video of a list segmented once, here or on Ray; what is done stays done when it is run again."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from stmg.checkpoints.resolve import ModelSpec
+from stmg.jobs.manifest import Entry, Manifest
+from stmg.jobs.pool import LocalPool, Pool
+from stmg.jobs.storage import WORK, Folder, open_storage
+from stmg.jobs.task import CHUNK, BatchSettings, Figures, Outcome, Part, Task, read_marker
+from stmg.jobs.videos import Video, find_videos
+
+READERS = 16  # markers read at once: on far storage each takes a while
+
+
+def batch(
+    videos: str | Path | Iterable[str | Path],
+    model: str | ModelSpec,
+    out: str | Path,
+    *,
+    mode: str = "offline",
+    save: Iterable[str] | None = None,
+    areas: bool = False,
+    background: str | None = None,
+    every: int = 1,
+    limit: int | None = None,
+    fps: float | None = None,
+    chunk: int = CHUNK,
+    ray: str | None = None,
+    workers: int | None = None,
+) -> list[Entry]:
+    """Segment many videos; what became of each, as in the manifest.
+
+    videos: files, folders, patterns, lists ending in .txt, or several of these; paths or URLs for fsspec.
+    model: what `stmg.load` takes, or a `ModelSpec`.
+    out: the folder of all outputs, a path or a URL for fsspec: one folder a video, and `manifest.jsonl`.
+    save, areas, background, every, limit, fps: as `stmg segment` has them.
+    chunk: frames after which a long video is cut into parts that workers share; 0 for never.
+    ray: the address of a Ray cluster, or auto; None: in this process.
+    workers: the most that work at once on Ray; as many as there is room for if not given.
+
+    Run again it does what is missing. A video that cannot be segmented does not stop the others.
+
+        for entry in stmg.batch("drives", "lite0-camvid", "out/drives"):
+            print(entry.video, entry.status, entry.reason)
+    """
+    spec = model if isinstance(model, ModelSpec) else ModelSpec(name=str(model))
+    settings = BatchSettings(
+        spec=spec,
+        mode=mode,
+        save=None if save is None else tuple(save),
+        areas=areas,
+        background=background,
+        every=every,
+        limit=limit,
+        fps=fps,
+        chunk=chunk,
+    )
+    arguments = [videos] if isinstance(videos, str | Path) else videos
+    run = BatchRun(find_videos(arguments, without=str(out)), settings, str(out), ray=ray, workers=workers)
+    run.run()
+    return list(run.manifest.entries.values())
+
+
+class Progress(NamedTuple):
+    """How far a batch has come."""
+
+    size: float
+    """Bytes of video that were segmented."""
+    total: int
+    """Bytes of the videos that were not done before."""
+    videos: int
+    """That are done, failed or skipped."""
+    frames: int
+    """Segmented in this run."""
+
+
+@dataclass
+class _Cut:
+    """A long video whose parts are worked on."""
+
+    parts: tuple[Part, ...]
+    left: int
+    figures: Figures = field(default_factory=Figures)
+    failure: str = ""
+
+
+class BatchRun:
+    """One run over the videos of a batch.
+
+    `report` is called with the progress, often, `finished` with each entry of the manifest as it is made.
+    An interruption leaves the manifest written and what is done in its place.
+    """
+
+    def __init__(
+        self,
+        videos: list[Video],
+        settings: BatchSettings,
+        out: str,
+        *,
+        ray: str | None = None,
+        workers: int | None = None,
+    ) -> None:
+        _, path = open_storage(out)
+        self.videos, self.settings = videos, settings
+        self.out = Folder(out if "://" in out else path)  # a whole path, for workers in other folders
+        self.manifest = Manifest(self.out)
+        self.notes: tuple[str, ...] = ()
+        self._ray, self._workers = ray, workers
+        self.report: Callable[[Progress], None] = lambda progress: None
+        self.finished: Callable[[Entry], None] = lambda entry: None
+        self._queue: deque[Task] = deque()
+        self._cuts: dict[str, _Cut] = {}
+        self._size, self._total, self._frames = 0.0, 0, 0
+
+    def run(self) -> None:
+        """Do what is missing."""
+        if self.out.is_local:
+            self.out.remove(WORK)  # of a run that was killed
+        self._skip_done()
+        try:
+            if self._queue:
+                self._work()
+        finally:
+            self.manifest.write()
+            if self.out.is_local:
+                self.out.remove(WORK)
+
+    def _skip_done(self) -> None:
+        tasks = [Task(video, self.settings.key(video)) for video in self.videos]
+        with ThreadPoolExecutor(READERS) as readers:
+            before = readers.map(lambda task: read_marker(self.out, task), tasks)
+            for task, figures in zip(tasks, before, strict=True):
+                if figures is None:
+                    self._queue.append(task)
+                    self._total += task.video.size
+                else:
+                    self._add(task.video, "skipped", figures, "done before")
+
+    def _work(self) -> None:
+        pool = self._make_pool()
+        running = 0
+        try:
+            self.notes = pool.start()
+            while self._queue or running:
+                while self._queue and pool.has_room():
+                    pool.submit(self._queue.popleft())
+                    running += 1
+                for outcome in pool.wait():
+                    running -= 1
+                    self._take(outcome)
+                self._tell(pool)
+        finally:
+            pool.close()
+
+    def _make_pool(self) -> Pool:
+        if self._ray is None:
+            pool = LocalPool(self.settings, self.out.url, lambda: self._tell(pool))
+            return pool
+        from stmg.jobs.ray_pool import RayPool
+
+        return RayPool(self.settings, self.out.url, self._ray, self._workers)
+
+    def _take(self, outcome: Outcome) -> None:
+        """Note what became of a task; cut videos bring tasks of their own, which go first."""
+        task, video = outcome.task, outcome.task.video
+        if outcome.status == "cut":
+            self._cuts[video.name] = _Cut(outcome.parts, len(outcome.parts))
+            share = 1 / len(outcome.parts)
+            self._queue.extendleft(Task(video, task.key, part=part, share=share) for part in reversed(outcome.parts))
+            return
+        if task.parts:
+            self._end(video, outcome, len(task.parts))
+            return
+        self._size += task.size
+        self._frames += outcome.figures.frames
+        if task.part is None:
+            self._end(video, outcome, 1)
+            return
+        cut = self._cuts[video.name]
+        cut.left -= 1
+        cut.failure = cut.failure or outcome.reason
+        cut.figures = cut.figures.plus(outcome.figures)
+        if cut.left == 0 and cut.failure:
+            self._end(video, Outcome(task, "failed", cut.figures, cut.failure), len(cut.parts))
+        elif cut.left == 0:
+            self._queue.appendleft(Task(video, task.key, parts=cut.parts, share=0.0))
+
+    def _end(self, video: Video, outcome: Outcome, parts: int) -> None:
+        self._add(video, outcome.status, outcome.figures, outcome.reason, parts)
+
+    def _add(self, video: Video, status: str, figures: Figures, reason: str = "", parts: int = 1) -> None:
+        self.finished(self.manifest.add(video, status, figures, reason, parts))
+
+    def _tell(self, pool: Pool) -> None:
+        ended = len(self.manifest.entries)
+        self.report(Progress(self._size + pool.progress(), self._total, ended, self._frames))

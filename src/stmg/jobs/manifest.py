@@ -1,0 +1,71 @@
+"""Manifest: a line of JSON per video, what became of it and what it took."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+
+from stmg.jobs.storage import Folder
+from stmg.jobs.task import Figures
+from stmg.jobs.videos import Video
+
+MANIFEST = "manifest.jsonl"
+SECONDS = 5.0  # between two times that it is written
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What became of a video."""
+
+    video: str
+    """Its path or URL."""
+    folder: str
+    """Where its outputs are, within the output folder."""
+    status: str
+    """done, failed, or skipped: it was done before."""
+    reason: str = ""
+    """Why it failed."""
+    frames: int = 0
+    network_runs: int = 0
+    seconds: float = 0.0
+    """Of a worker, or of several added up."""
+    parts: int = 1
+    """Into how many it was cut."""
+    note: str = ""
+    """On what of it could not be decoded."""
+
+
+class Manifest:
+    """The entries of a batch, written whole every few seconds; what a crash loses of it, markers know."""
+
+    def __init__(self, out: Folder) -> None:
+        self.entries: dict[str, Entry] = {}
+        self._out, self._written = out, 0.0
+
+    def add(self, video: Video, status: str, figures: Figures, reason: str = "", parts: int = 1) -> Entry:
+        seconds = round(figures.seconds, 3)
+        entry = Entry(
+            video.source,
+            video.name,
+            status,
+            reason,
+            figures.frames,
+            figures.network_runs,
+            seconds,
+            parts,
+            figures.note,
+        )
+        self.entries[video.name] = entry
+        if time.monotonic() - self._written > SECONDS:
+            self.write()
+        return entry
+
+    def write(self) -> None:
+        lines = [json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in self.entries.values()]
+        self._out.write(MANIFEST, "".join(lines).encode())
+        self._written = time.monotonic()
+
+    def count(self, status: str) -> int:
+        return Counter(entry.status for entry in self.entries.values())[status]

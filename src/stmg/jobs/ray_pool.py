@@ -1,0 +1,170 @@
+"""Ray: the tasks of a batch done by actors, on one machine or a cluster, each of which loads the model once.
+
+Over the wire go paths, settings and statistics, never frames. A task whose machine is lost is done by another worker.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from stmg.errors import MissingPackageError, SettingsError
+from stmg.jobs.task import BatchSettings, Outcome, Task
+from stmg.jobs.worker import Worker
+
+try:
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+except ImportError:
+    raise MissingPackageError('running on Ray needs: pip install "stmg[ray]"') from None
+
+ATTEMPTS = 3  # that a task gets before it is the one to blame for the workers that were lost with it
+SECONDS = 0.5  # that one wait takes at most
+LOOK = 5.0  # seconds between two looks for machines that have joined
+
+
+class RayPool:
+    """Actors of a Ray cluster, as many as it has room for, each with the CPUs that the runtime uses.
+
+    address: of the cluster; auto: the one this machine belongs to, or one of this machine alone, started here.
+    workers: the most actors there may be.
+    """
+
+    def __init__(self, settings: BatchSettings, out: str, address: str, workers: int | None = None) -> None:
+        self._threads = settings.spec.threads or 1
+        settings = replace(settings, spec=replace(settings.spec, threads=self._threads))
+        self._arguments, self._most = (settings, out), workers
+        self._is_ours = not ray.is_initialized()
+        if self._is_ours:
+            _connect(address)
+        gpus = 1 if (settings.spec.device or "").startswith("cuda") else 0
+        # A lost actor is not restarted by Ray, which would hold its task until there is room for it again.
+        self._actor_class: Any = ray.remote(Worker).options(
+            num_cpus=self._threads, num_gpus=gpus, max_restarts=0, max_concurrency=2
+        )
+        self._loading: dict[Any, Any] = {}  # by what `load` will give
+        self._idle: deque[Any] = deque()
+        self._running: dict[Any, tuple[Any, Task]] = {}  # by what `run` will give
+        self._progress: dict[Any, tuple[Any, float]] = {}  # by actor: what `progress` will give, and what it gave last
+        self.losses: Counter[Task] = Counter()
+        self._lost: deque[Task] = deque()
+        self._looked = 0.0
+
+    def start(self) -> tuple[str, ...]:
+        self._add_actors()
+        if not self._loading:
+            raise SettingsError(
+                f"a worker takes {self._threads} CPUs, and no machine of this cluster has as many; try fewer --threads"
+            )
+        while True:
+            (ready,), _ = ray.wait(list(self._loading), num_returns=1)
+            actor = self._loading.pop(ready)
+            try:
+                notes: tuple[str, ...] = ray.get(ready)
+            except RayTaskError as error:
+                if not self._loading:
+                    raise error.cause from None
+            except RayError as error:
+                if not self._loading:
+                    raise OSError(f"no worker could be started: {error}") from None
+            else:
+                self._idle.append(actor)
+                return notes
+
+    def has_room(self) -> bool:
+        return bool(self._idle) and not self._lost
+
+    def submit(self, task: Task) -> None:
+        actor = self._idle.popleft()
+        self._running[actor.run.remote(task)] = (actor, task)
+
+    def wait(self) -> Iterator[Outcome]:
+        if time.monotonic() - self._looked > LOOK:
+            self._add_actors()
+        while self._lost and self._idle:
+            self.submit(self._lost.popleft())
+        waiting = [*self._running, *self._loading]
+        if not waiting:
+            time.sleep(SECONDS)
+            return
+        ready, _ = ray.wait(waiting, num_returns=1, timeout=SECONDS)
+        for reference in ready:
+            if reference in self._loading:
+                self._take_in(reference)
+            else:
+                yield from self._finish(reference)
+
+    def progress(self) -> float:
+        total = 0.0
+        for actor, task in self._running.values():
+            reference, share = self._progress.get(actor, (None, 0.0))
+            if reference is not None and ray.wait([reference], timeout=0)[0]:
+                with suppress(RayError):  # what that means `wait` finds out
+                    share = ray.get(reference)
+                reference = None
+            self._progress[actor] = (actor.progress.remote() if reference is None else reference, share)
+            total += share * task.size
+        return total
+
+    def close(self) -> None:
+        for actor in [*self._loading.values(), *self._idle, *(actor for actor, _ in self._running.values())]:
+            ray.kill(actor)
+        if self._is_ours:
+            ray.shutdown()
+
+    def _add_actors(self) -> None:
+        """Use what room the cluster has now."""
+        self._looked = time.monotonic()
+        room = sum(int(node["Resources"].get("CPU", 0) // self._threads) for node in ray.nodes() if node["Alive"])
+        room = room if self._most is None else min(room, self._most)
+        for _ in range(room - len(self._loading) - len(self._idle) - len(self._running)):
+            actor = self._actor_class.remote(*self._arguments)
+            self._loading[actor.load.remote()] = actor
+
+    def _take_in(self, reference: Any) -> None:
+        actor = self._loading.pop(reference)
+        try:
+            ray.get(reference)
+        except RayError:  # others work; the machine is looked at again later
+            ray.kill(actor)
+        else:
+            self._idle.append(actor)
+
+    def _finish(self, reference: Any) -> Iterator[Outcome]:
+        actor, task = self._running.pop(reference)
+        self._progress.pop(actor, None)
+        try:
+            outcome: Outcome = ray.get(reference)
+        except RayError as error:
+            self.losses[task] += 1
+            if self.losses[task] < ATTEMPTS:
+                self._lost.append(task)
+            else:
+                line = " ".join(str(error).split())[:200]
+                yield Outcome(task, "failed", reason=f"{ATTEMPTS} workers were lost with it; the last: {line}")
+            ray.kill(actor)
+            return
+        self._idle.append(actor)
+        yield outcome
+
+
+def _connect(address: str) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if address == "auto":
+        try:
+            ray.init("auto", **options)
+        except ConnectionError:
+            ray.init("local", include_dashboard=False, **options)
+        return
+    try:
+        ray.init(address, **options)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        line = " ".join(str(error).split())
+        raise SettingsError(f"no Ray cluster answers at {address} ({line}); start one, or use --ray auto") from None

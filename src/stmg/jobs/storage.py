@@ -1,0 +1,131 @@
+"""Storage: folders and videos wherever fsspec reaches: local paths, file://, memory://, s3://, gs://, ..."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from stmg.errors import MissingPackageError, SettingsError
+from stmg.files import write_atomically
+
+WORK = ".work"
+"""Folder of what is being written, in an output folder on this machine."""
+
+
+def open_storage(url: str) -> tuple[Any, str]:
+    """The file system of a path or URL, and the path there."""
+    protocol = url.partition("://")[0]
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+    except ImportError as error:
+        raise MissingPackageError(f"{protocol}:// needs a package of its own: {error}") from None
+    except ValueError as error:
+        raise SettingsError(
+            f"{url} cannot be reached: {error}; give a path or a URL such as s3://bucket/videos"
+        ) from None
+    return system, str(path)
+
+
+def is_local(system: Any) -> bool:
+    return isinstance(system, LocalFileSystem)
+
+
+def full_name(system: Any, path: str) -> str:
+    """A path as `open_storage` takes it: with its protocol, unless it is on this machine."""
+    return path if is_local(system) else str(system.unstrip_protocol(path))
+
+
+@contextmanager
+def fetch(url: str) -> Iterator[Path]:
+    """A video, file or folder of images, as a path on this machine: itself, or a copy that is gone afterwards."""
+    system, path = open_storage(url)
+    if is_local(system):
+        yield Path(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="stmg-") as folder:
+        copy = Path(folder) / path.rstrip("/").rpartition("/")[2]
+        if system.isdir(path):
+            system.get(path, str(copy), recursive=True)
+        else:
+            system.get_file(path, str(copy))
+        yield copy
+
+
+class Folder:
+    """A folder to write to. What is in it goes by names relative to it, with `/` between their parts."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.system, self.path = open_storage(url)
+        self.is_local = is_local(self.system)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None if it does not exist."""
+        try:
+            content: bytes = self.system.cat_file(self._at(name))
+        except FileNotFoundError:
+            return None
+        return content
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file whole or not at all."""
+        if not self.is_local:
+            self.system.pipe_file(self._at(name), data)
+            return
+        path = Path(self._at(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, data)
+
+    @contextmanager
+    def work_folder(self) -> Iterator[Path]:
+        """An empty folder on this machine to write to before `publish`; on the same disk as a local folder."""
+        parent = Path(self.path) / WORK if self.is_local else None
+        if parent is not None:
+            parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="stmg-", dir=parent, ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
+
+    def publish(self, folder: Path, name: str) -> None:
+        """Move what is in a work folder here, each entry in the place of what there was under its name."""
+        for entry in sorted(folder.iterdir()):
+            self.remove(f"{name}/{entry.name}")
+            target = self._at(f"{name}/{entry.name}")
+            if self.is_local:
+                Path(target).parent.mkdir(parents=True, exist_ok=True)
+                entry.rename(target)
+            else:
+                self.system.put(str(entry), target, recursive=entry.is_dir())
+
+    def fetch(self, name: str, folder: Path) -> Path:
+        """A file here as a path on this machine: itself, or a copy in the folder given."""
+        if self.is_local:
+            return Path(self._at(name))
+        copy = folder / name.replace("/", "-")
+        self.system.get_file(self._at(name), str(copy))
+        return copy
+
+    def move_into(self, source: str, target: str) -> None:
+        """Move the files of one folder into another."""
+        if not self.system.isdir(self._at(source)):
+            return
+        self.system.makedirs(self._at(target), exist_ok=True)
+        for path in self.system.find(self._at(source)):
+            self.system.mv(path, f"{self._at(target)}/{path.rpartition('/')[2]}")
+
+    def remove(self, name: str) -> None:
+        """Remove a file or folder, if it is there."""
+        path = self._at(name)
+        if self.is_local and Path(path).is_dir():
+            shutil.rmtree(path)
+        elif self.system.exists(path):
+            self.system.rm(path, recursive=True)
+
+    def _at(self, name: str) -> str:
+        return f"{self.path}/{name}"

@@ -1,0 +1,109 @@
+import json
+import os
+import signal
+import time
+
+import pytest
+
+from commands import is_one_line, run_stmg, start_stmg
+
+
+@pytest.fixture
+def videos(samples, tmp_path):
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    for name in ("one.mp4", "two.mp4"):
+        (folder / name).write_bytes(samples.video.read_bytes())
+    return folder
+
+
+def read_manifest(out):
+    return [json.loads(line) for line in (out / "manifest.jsonl").read_text().splitlines()]
+
+
+def test_a_folder_of_videos_is_segmented_and_not_again(samples, videos, tmp_path):
+    (videos / "broken.mp4").write_bytes(b"nothing")
+    command = ("batch", videos, "-m", samples.model, "-o", tmp_path / "out")
+    done = run_stmg(*command)
+    assert done.returncode == 1  # one failed
+    assert "3 videos: 2 done, 1 failed, 0 skipped" in done.stdout
+    assert "failed broken.mp4: " in done.stdout
+    assert "done one.mp4: 20 frames" in done.stdout
+    for name in ("one.mp4", "two.mp4"):
+        names = {path.name for path in (tmp_path / "out" / name).iterdir()}
+        assert names == {"overlay.mp4", "records.jsonl", "timeline.png", "done.json"}
+    (videos / "broken.mp4").unlink()
+    done = run_stmg(*command)
+    assert done.returncode == 0, done.stderr
+    assert "2 videos: 0 done, 0 failed, 2 skipped" in done.stdout
+    assert [entry["status"] for entry in read_manifest(tmp_path / "out")] == ["skipped", "skipped"]
+
+
+def test_a_batch_writes_what_segment_writes(samples, tmp_path):
+    options = (
+        "-m",
+        samples.model,
+        "--save",
+        "labels",
+        "--save",
+        "records",
+        "--areas",
+        "--scheduler",
+        "drift:longest=5",
+    )
+    assert run_stmg("batch", samples.video, *options, "-o", tmp_path / "batch").returncode == 0
+    assert run_stmg("segment", samples.video, *options, "-o", tmp_path / "segment").returncode == 0
+    one, two = tmp_path / "batch" / samples.video.name, tmp_path / "segment"
+    images = sorted(path.name for path in (two / "labels").iterdir())
+    assert len(images) == 20
+    assert all((one / "labels" / name).read_bytes() == (two / "labels" / name).read_bytes() for name in images)
+    records = [[json.loads(line) for line in (folder / "records.jsonl").open()] for folder in (one, two)]
+    assert [entry["areas"] for entry in records[0]] == [entry["areas"] for entry in records[1]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--mode", "realtime"), "the mode of a batch is offline or online"),
+        (("--save", "nothing"), "--save is overlay, records"),
+        (("--workers", "2"), "--workers is for --ray"),
+        (("--chunk", "5000", "--mode", "online"), "--chunk is for --mode offline"),
+        (("--chunk", "5000", "--max-change", "2%"), "--chunk is for --mode offline without --max-change"),
+        (("--out", "nowhere://x"), "nowhere://x cannot be reached"),
+    ],
+)
+def test_mistakes_are_one_line(samples, videos, tmp_path, options, message):
+    done = run_stmg("batch", videos, "-m", samples.model, "-o", tmp_path / "out", *options)
+    assert done.returncode == 2
+    assert is_one_line(done.stderr)
+    assert message in done.stderr
+
+
+def test_a_model_that_does_not_exist_fails_no_video(videos, tmp_path):
+    done = run_stmg("batch", videos, "-m", tmp_path / "none", "-o", tmp_path / "out")
+    assert done.returncode == 2
+    assert is_one_line(done.stderr)
+    assert read_manifest(tmp_path / "out") == []
+
+
+def test_an_interruption_keeps_what_is_done(videos, tmp_path):
+    slow = tmp_path / "slow.py"
+    slow.write_text(
+        "import time\ndef box():\n    def segment(image):\n        time.sleep(0.1)\n"
+        "        return image.argmax(2)\n    return segment\n"
+    )
+    out = tmp_path / "out"
+    options = ("-m", f"{slow}:box", "-o", out, "--scheduler", "always-key", "--motion", "dis", "--save", "records")
+    process = start_stmg("batch", videos, *options)
+    for _ in range(600):
+        if (out / "one.mp4" / "done.json").exists() and any((out / ".work").glob("*/records.jsonl")):
+            break
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGINT)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; the same command goes on with what is missing" in printed
+    assert {path.name for path in out.iterdir()} == {"one.mp4", "manifest.jsonl"}
+    assert [(entry["folder"], entry["status"]) for entry in read_manifest(out)] == [("one.mp4", "done")]
+    done = run_stmg("batch", videos, *options)
+    assert "2 videos: 1 done, 0 failed, 1 skipped" in done.stdout

@@ -1,0 +1,94 @@
+"""Which videos arguments stand for, and what their outputs are called."""
+
+import cv2
+import fsspec
+import numpy as np
+import pytest
+
+from stmg.errors import MissingPackageError, SettingsError, VideoError
+from stmg.jobs.videos import find_videos
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name in ("x2.mp4", "x10.MKV", "deep/er/x.avi", ".hidden/x.mp4", "notes.md", "deep/more.md"):
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(b"1234")
+    return tmp_path / "in"
+
+
+def names(*arguments):
+    return [video.name for video in find_videos(arguments)]
+
+
+def test_a_folder_stands_for_the_videos_below_it(tree):
+    assert names(tree) == ["deep/er/x.avi", "x2.mp4", "x10.MKV"]
+    first = find_videos([tree])[0]
+    assert (first.source, first.size) == (str(tree / "deep/er/x.avi"), 4)
+
+
+def test_a_pattern_is_named_from_where_it_begins(tree):
+    assert names(f"{tree}/*.mp4") == ["x2.mp4"]
+    assert names(f"{tree}/de*/**/*.avi") == ["deep/er/x.avi"]
+    with pytest.raises(VideoError, match="matches no file"):
+        find_videos([f"{tree}/*.mov"])
+
+
+def test_single_videos_are_named_below_the_folder_that_holds_them_all(tree):
+    assert names(tree / "x2.mp4") == ["x2.mp4"]
+    assert names(tree / "x2.mp4", tree / "deep/er/x.avi") == ["deep/er/x.avi", "x2.mp4"]
+
+
+def test_a_list_holds_one_argument_a_line_seen_from_where_it_lies(tree, tmp_path):
+    (tree.parent / "list.txt").write_text(f"# drives\n\nin/x2.mp4\n{tree}/deep\n")
+    assert names(tree.parent / "list.txt") == ["er/x.avi", "x2.mp4"]
+    with pytest.raises(VideoError, match=r"nothing\.txt does not exist"):
+        find_videos([tree / "nothing.txt"])
+    (tree / "bytes.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(VideoError, match="no text"):
+        find_videos([tree / "bytes.txt"])
+
+
+def test_a_video_named_twice_is_one_and_two_of_a_name_are_two(tree, tmp_path):
+    assert names(tree, tree / "x2.mp4") == ["deep/er/x.avi", "x2.mp4", "x10.MKV"]
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "x2.mp4").write_bytes(b"12345")
+    found = names(tree, other)
+    assert len(found) == len(set(found)) == 4
+    assert sum(name.startswith("x2.mp4-") for name in found) == 2
+
+
+def test_a_folder_of_images_is_one_video(tmp_path):
+    (tmp_path / "frames").mkdir()
+    for number in range(3):
+        cv2.imwrite(str(tmp_path / "frames" / f"{number}.png"), np.zeros((8, 8, 3), np.uint8))
+    before = find_videos([tmp_path / "frames"])
+    assert [video.name for video in before] == ["frames"]
+    cv2.imwrite(str(tmp_path / "frames" / "3.png"), np.zeros((8, 8, 3), np.uint8))
+    assert find_videos([tmp_path / "frames"])[0].stamp != before[0].stamp
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(VideoError, match="holds no videos"):
+        find_videos([tmp_path / "empty"])
+
+
+def test_what_a_batch_wrote_is_not_segmented(tree):
+    assert [video.name for video in find_videos([tree], without=str(tree / "deep"))] == ["x2.mp4", "x10.MKV"]
+
+
+def test_other_storages_are_searched_alike():
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/search/a/x.mp4", b"123")
+    memory.pipe_file("/search/b/y.mp4", b"123")
+    assert names("memory://search") == ["a/x.mp4", "b/y.mp4"]
+    assert find_videos(["memory://search/a/x.mp4"])[0].source == "memory:///search/a/x.mp4"
+    assert names("memory://search/*/y.mp4") == ["b/y.mp4"]
+
+
+def test_what_cannot_be_reached_says_what_to_do(tmp_path):
+    with pytest.raises(VideoError, match="does not exist; give videos, folders, patterns or a list"):
+        find_videos([tmp_path / "none.mp4"])
+    with pytest.raises(SettingsError, match="cannot be reached"):
+        find_videos(["nowhere://x"])
+    with pytest.raises(MissingPackageError, match="s3:// needs a package of its own: Install s3fs"):
+        find_videos(["s3://bucket/x"])
