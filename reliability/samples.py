@@ -1,0 +1,124 @@
+"""What fuzzing starts from: one whole input of each kind, as stmg itself writes it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import yaml
+
+from reliability.media import CODECS, write_images, write_labels, write_video
+
+SIZE = (64, 96)
+CLASSES = ("road", "car", "person", "tree", "sky")
+RECIPE = {
+    "stage": "base",
+    "network": "small",
+    "steps": 2,
+    "batch": 1,
+    "ema_decay": 0.5,
+    "evaluate_every": 2,
+    "save_every": 1,
+    "compile": False,
+    "seed": 0,
+    "data": {
+        "path": "dataset",
+        "train": "train",
+        "val": "val",
+        "size": [64, 96],
+        "storage_scale": 1.0,
+        "length": 1,
+        "unlabeled": [],
+        "workers": 0,
+    },
+    "augment": {"crop": [48, 64], "scale": [0.8, 1.3], "brightness": 0.1, "noise": 0.01, "paste": 1},
+    "loss": {"class_weights": "root", "teacher": "", "hard_share": 0.1},
+    "optimizer": {"name": "adamw", "learning_rate": 0.004, "schedule": "one-cycle", "warm_up": 0.15},
+}
+SETTINGS = {
+    "mode": "offline",
+    "scheduler": {"name": "drift", "key_above": 0.4},
+    "offline": {"name": "drift", "key_above": 0.6, "longest": 12},
+    "motion": "dis-medium",
+    "fusion": 0.25,
+    "partial_scale": 0.75,
+    "max_change": 0.02,
+    "size": [64, 96],
+    "threads": 1,
+    "notes": {"model": "model", "figures": [1.5, 2]},
+}
+
+
+def write_samples(folder: Path) -> None:
+    """Write every sample; what starts threads is imported here, so this has a process of its own."""
+    write_inputs(folder)
+    write_models(folder)
+    write_results(folder)
+
+
+def write_inputs(folder: Path) -> None:
+    """What needs no network: videos, images, a dataset, a recipe, settings."""
+    (folder / "video").mkdir(parents=True)
+    for suffix in CODECS:
+        write_video(folder / "video" / f"video{suffix}", 10, SIZE)
+    write_images(folder / "images", 4, SIZE, (".png", ".jpg", ".bmp", ".tiff"))
+    dataset = folder / "dataset"
+    write_images(dataset / "images", 4, SIZE)
+    write_labels(dataset / "labels", 4, SIZE, len(CLASSES))
+    write_labels(dataset / "drive_labels", 2, SIZE, len(CLASSES))
+    write_video(dataset / "drive.mp4", 6, SIZE)
+    drive = {"frames": "drive.mp4", "labels": "drive_labels"}
+    stills = {"frames": "images", "labels": "labels", "rate": 15}
+    classes = [*CLASSES[:-1], {"name": CLASSES[-1], "color": [70, 130, 180]}]
+    content = {"name": "own", "classes": classes, "ignore": 255, "train": [stills, drive], "val": [stills]}
+    (dataset / "dataset.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    for name, settings in (("recipe", RECIPE), ("settings", SETTINGS)):
+        (folder / name).mkdir()
+        (folder / name / f"{name}.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
+
+
+def write_models(folder: Path) -> None:
+    """A checkpoint with all it can have, its exports, and a corrector as `stmg adapt` leaves it."""
+    import torch
+
+    import stmg
+    from stmg.checkpoints.correctors import describe_corrector, save_corrector
+    from stmg.checkpoints.export import export_network
+    from stmg.gating.accelerate import accelerate
+    from stmg.networks import build
+    from stmg.networks.corrector import Corrector
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    example = torch.zeros(1, 3, *SIZE)
+    network = accelerate(build("small", len(CLASSES)), example, mask_generator=True, two_weight_sets=True)
+    card = stmg.Card("small", len(CLASSES), SIZE, class_names=CLASSES, notes={"data": "none", "figures": [1.5]})
+    stmg.save(network, folder / "checkpoint", card)
+    corrector = Corrector(len(CLASSES), 4)
+    describe = describe_corrector(corrector, SIZE, "dis", between=True, notes={"data": "none"})
+    shutil.copytree(folder / "checkpoint", folder / "corrector")
+    save_corrector(corrector, describe, folder / "corrector")
+    export_network(network, card, SIZE, "onnx", folder / "onnx")
+    export_network(accelerate(build("small", len(CLASSES)), example), card, SIZE, "openvino", folder / "openvino")
+
+
+def write_results(folder: Path) -> None:
+    """Results as `evaluate`, `benchmark` and `ablate` write them."""
+    model, out = str(folder / "checkpoint"), folder / "results"
+    streams, data = ("--device", "cpu", "--threads", "1"), str(folder / "dataset")
+    run(["evaluate", model, data, "--out", out / "evaluation", *streams])
+    run(["benchmark", model, data, "--frames", 4, "--repeats", 1, "--rate", 100, "--out", out / "benchmark", *streams])
+    run(["ablate", model, data, "--limit", 3, "--seeds", 1, "--out", out / "ablation", *streams])
+
+
+def run(arguments: list[object]) -> None:
+    """`stmg` in this process, which goes on if all was well."""
+    from stmg.cli import main
+
+    sys.argv = ["stmg", *map(str, arguments)]
+    try:
+        main()
+    except SystemExit as left:
+        if left.code:
+            raise
