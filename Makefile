@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint benchmark clean
+.PHONY: demo test lint benchmark fuzz soak faults clean
 
 demo: $(VENV)/.installed
 	$(BIN)/stmg demo --out out/demo
@@ -19,6 +19,9 @@ lint: $(VENV)/.installed-dev
 
 benchmark: $(VENV)/.installed
 	$(BIN)/python benchmarks/skipping.py --repeats 25
+
+fuzz soak faults: $(VENV)/.installed-dev
+	$(BIN)/python -m reliability.$@; code=$$?; $(BIN)/python -m reliability.figures; exit $$code
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -150,7 +150,7 @@ def main() -> None:
     preload()
     fuzzer = Fuzzer(arguments.seed, arguments.out.resolve())
     fuzzer.write_samples()
-    numbers = list(range(arguments.cases)) if arguments.case is None else [arguments.case]
+    numbers = list(range(-len(TARGETS), arguments.cases)) if arguments.case is None else [arguments.case]
     fuzzer.run(numbers, arguments.jobs, arguments.only)
     if fuzzer.failures:
         print(f"what failed is in {fuzzer.folder / 'failures'}, each with repeat.sh")

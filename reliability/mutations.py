@@ -24,7 +24,7 @@ class Mutation(NamedTuple):
 
 
 DEEP = 100_000  # brackets inside each other
-OUTSIDE = "outside"  # a folder beside the mutated one, with files that nobody should come to
+OUTSIDE, SECRET = "outside", "secret.bin"  # a folder beside the mutated one, and a file that nobody should come to
 ODD_VALUES: tuple[object, ...] = (
     None,
     True,
@@ -138,7 +138,7 @@ def mutate_onnx(data: bytes, random: Random) -> Mutation:
     elif change == "outside":
         tensor.ClearField("raw_data")
         tensor.data_location = onnx.TensorProto.EXTERNAL
-        tensor.external_data.add(key="location", value=f"../{OUTSIDE}/secret.bin")
+        tensor.external_data.add(key="location", value=f"../{OUTSIDE}/{SECRET}")
     elif change == "size":
         for value in (*graph.input, *graph.output):
             if value.type.tensor_type.shape.dim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import multiprocessing
 import os
 import resource
@@ -132,16 +133,17 @@ class Run:
         out, error = (read_text(self._log / name) for name in ("stdout.txt", "stderr.txt"))
         return Ending(self._process.exitcode, self._stopped, out, error, spent, self._peak)
 
-    def wait(self, until: Callable[[], bool] = lambda: False) -> Ending | None:
-        """How it ended; None if `until` came first."""
-        while (ending := self.poll()) is None and not until():
+    def wait(self, seconds: float = math.inf, until: Callable[[], bool] = lambda: False) -> Ending | None:
+        """How it ended; None if so many seconds have passed or `until` came first."""
+        end = time.monotonic() + seconds
+        while (ending := self.poll()) is None and time.monotonic() < end and not until():
             time.sleep(POLL)
         return ending
 
     def finish(self) -> Ending:
         """How it ended, at last."""
-        while (ending := self.wait()) is None:
-            pass
+        ending = self.wait()
+        assert ending is not None
         return ending
 
     def kill(self) -> None:

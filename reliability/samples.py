@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import yaml
 
 from reliability.media import CODECS, write_images, write_labels, write_video
+
+if TYPE_CHECKING:
+    from stmg.gating.accelerate import AcceleratedNetwork
 
 SIZE = (64, 96)
 CLASSES = ("road", "car", "person", "tree", "sky")
@@ -16,7 +21,7 @@ RECIPE = {
     "stage": "base",
     "network": "small",
     "steps": 2,
-    "batch": 1,
+    "batch": 2,
     "ema_decay": 0.5,
     "evaluate_every": 2,
     "save_every": 1,
@@ -78,29 +83,43 @@ def write_inputs(folder: Path) -> None:
         (folder / name / f"{name}.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
 
 
-def write_models(folder: Path) -> None:
-    """A checkpoint with all it can have, its exports, and a corrector as `stmg adapt` leaves it."""
+def write_checkpoint(folder: Path) -> AcceleratedNetwork:
+    """A checkpoint with all it can have; its network, small and never trained."""
     import torch
 
     import stmg
+    from stmg.gating.accelerate import accelerate
+    from stmg.networks import build
+
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    example = torch.zeros(1, 3, *SIZE)
+    network = accelerate(build("small", len(CLASSES)), example, mask_generator=True, two_weight_sets=True)
+    stmg.save(network, folder, stmg.Card("small", len(CLASSES), SIZE, class_names=CLASSES, notes={"figures": [1.5]}))
+    return network
+
+
+def write_models(folder: Path) -> None:
+    """A checkpoint, its exports, and a corrector beside it as `stmg adapt` leaves it."""
+    import torch
+
+    from stmg.checkpoints.card import read_card
     from stmg.checkpoints.correctors import describe_corrector, save_corrector
     from stmg.checkpoints.export import export_network
     from stmg.gating.accelerate import accelerate
     from stmg.networks import build
     from stmg.networks.corrector import Corrector
 
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    example = torch.zeros(1, 3, *SIZE)
-    network = accelerate(build("small", len(CLASSES)), example, mask_generator=True, two_weight_sets=True)
-    card = stmg.Card("small", len(CLASSES), SIZE, class_names=CLASSES, notes={"data": "none", "figures": [1.5]})
-    stmg.save(network, folder / "checkpoint", card)
+    network = write_checkpoint(folder / "checkpoint")
+    card = read_card(folder / "checkpoint")
     corrector = Corrector(len(CLASSES), 4)
-    describe = describe_corrector(corrector, SIZE, "dis", between=True, notes={"data": "none"})
     shutil.copytree(folder / "checkpoint", folder / "corrector")
-    save_corrector(corrector, describe, folder / "corrector")
+    save_corrector(corrector, describe_corrector(corrector, SIZE, "dis", between=True), folder / "corrector")
     export_network(network, card, SIZE, "onnx", folder / "onnx")
-    export_network(accelerate(build("small", len(CLASSES)), example), card, SIZE, "openvino", folder / "openvino")
+    plain = accelerate(build("small", len(CLASSES)), torch.zeros(1, 3, *SIZE))
+    export_network(
+        plain, replace(card, mask_generator=False, two_weight_sets=False), SIZE, "openvino", folder / "openvino"
+    )
 
 
 def write_results(folder: Path) -> None:

@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +50,10 @@ class Usage:
     most_memory: int = 0
     """From there on."""
     files: int = 0
+    """Most file descriptors during the first frames."""
     most_files: int = 0
     threads: int = 0
+    """Most threads during the first frames."""
     most_threads: int = 0
     backwards: int = 0
     """Frames whose time was before that of the frame before."""
@@ -70,24 +73,26 @@ class Watch:
         self._process, self._last = psutil.Process(), -1.0
         self._every = max(1, total // 200)
         self._progress = Progress(what, total)
-        self._begun = time.monotonic()
+        self._begun, self._shown = time.monotonic(), 0
 
     def add(self, result: FrameResult) -> None:
         usage = self.usage
         usage.frames += 1
         usage.backwards += int(result.time is not None and result.time < self._last)
         self._last = self._last if result.time is None else result.time
-        if usage.frames == self._warm_up:
-            usage.memory, usage.files, usage.threads = self._measure()
-        if usage.frames >= self._warm_up and (usage.frames - self._warm_up) % self._every == 0:
-            memory, files, threads = self._measure()
-            usage.most_memory = max(usage.most_memory, memory)
-            usage.most_files, usage.most_threads = max(usage.most_files, files), max(usage.most_threads, threads)
-            self._progress.advance(f"{memory / 2**20:.1f} MB, {files} files, {threads} threads", self._every)
+        if usage.frames == self._warm_up or usage.frames % self._every == 0:
+            self._measure()
         usage.seconds = time.monotonic() - self._begun
 
-    def _measure(self) -> tuple[int, int, int]:
-        return self._process.memory_info().rss, self._process.num_fds(), self._process.num_threads()
+    def _measure(self) -> None:
+        usage, process = self.usage, self._process
+        memory, files, threads = process.memory_info().rss, process.num_fds(), process.num_threads()
+        if usage.frames <= self._warm_up:
+            usage.memory, usage.files, usage.threads = memory, max(usage.files, files), max(usage.threads, threads)
+        usage.most_memory = memory if usage.frames <= self._warm_up else max(usage.most_memory, memory)
+        usage.most_files, usage.most_threads = max(usage.most_files, files), max(usage.most_threads, threads)
+        self._progress.advance(f"{memory / 2**20:.1f} MB, {files} files, {threads} threads", usage.frames - self._shown)
+        self._shown = usage.frames
 
 
 def build_segmenter() -> VideoSegmenter:
@@ -127,8 +132,9 @@ def soak_reconnects(drops: int, folder: Path) -> Usage:
     from stmg.video.sources import open_video
 
     piece = write_video(folder / "piece.ts", 2 * RATE, SIZE, RATE).read_bytes()
-    server = DroppingServer(piece, drops)
-    watch = Watch("frames of a source that breaks off", 2 * RATE * (drops + 1), 2 * RATE)
+    server = DroppingServer(piece, drops, folder / "server")
+    first = min(5, drops // 2 + 1)  # connections after which nothing may grow
+    watch = Watch("frames of a source that breaks off", 2 * RATE * (drops + 1), 2 * RATE * first)
     try:
         with open_video(server.url, ahead=4 * RATE) as source:
 
@@ -140,9 +146,9 @@ def soak_reconnects(drops: int, folder: Path) -> Usage:
 
             _stream(until_last(), "realtime", folder, watch)
             watch.usage.dropped = source.dropped
+        watch.usage.connections = server.connections
     finally:
         server.close()
-    watch.usage.connections = server.connections
     return watch.usage
 
 
@@ -233,9 +239,9 @@ def main() -> None:
     preload()
     out, checks = arguments.out.resolve(), list[Check]()
     for mode in ("offline", "online", "realtime"):
-        usage = run_alone(lambda folder, mode=mode: soak_mode(mode, arguments.frames, folder), out / mode)
+        usage = run_alone(partial(soak_mode, mode, arguments.frames), out / mode)
         checks += check_usage(mode, usage, arguments.frames)
-    usage = run_alone(lambda folder: soak_reconnects(arguments.drops, folder), out / "tcp")
+    usage = run_alone(partial(soak_reconnects, arguments.drops), out / "tcp")
     checks += check_reconnects(usage, arguments.drops)
     checks += check_streams(arguments.streams)
     full = arguments.frames >= FRAMES and arguments.drops >= DROPS and arguments.streams >= STREAMS

@@ -11,6 +11,7 @@ from random import Random
 
 from reliability.mutations import (
     OUTSIDE,
+    SECRET,
     Mutation,
     mutate_bytes,
     mutate_json,
@@ -86,7 +87,7 @@ def _use_dataset(file: Path, samples: Path, random: Random) -> list[str]:
 
 def _use_recipe(file: Path, samples: Path, random: Random) -> list[str]:
     # The run is short whatever the recipe says, so what takes long is not a run that is meant to.
-    return ["train", str(file), "steps=1", "batch=1", "--out", "out/run", "--device", "cpu", "--threads", "1"]
+    return ["train", str(file), "steps=1", "batch=2", "--out", "out/run", "--device", "cpu", "--threads", "1"]
 
 
 TARGETS: dict[str, Target] = {
@@ -131,7 +132,10 @@ TARGETS: dict[str, Target] = {
 
 
 def make_case(number: int, seed: int, samples: Path, folder: Path, only: str | None = None) -> Case:
-    """Case `number` of a seed, written to a folder; the same each time. Kinds take turns."""
+    """Case `number` of a seed, written to a folder; the same each time. Kinds take turns.
+
+    The first of each kind has a negative number and is not mutated: it has to work.
+    """
     name = only or list(TARGETS)[number % len(TARGETS)]
     target, random = TARGETS[name], Random(f"{seed} {name} {number}")
     shutil.copytree(samples / target.sample, folder / target.sample)
@@ -139,11 +143,16 @@ def make_case(number: int, seed: int, samples: Path, folder: Path, only: str | N
         shutil.copytree(samples / "dataset", folder / "dataset")
     pattern = random.choice(target.files)
     file = random.choice(sorted((folder / target.sample).glob(pattern)))
-    mutation = _mutate(file, target, folder, random)
+    whole = Mutation(file.read_bytes(), "whole")
+    mutation = whole if number < 0 else _mutate(file, target, folder, random)
     file.write_bytes(mutation.data)
+    if mutation.escapes:
+        (folder / OUTSIDE).mkdir(exist_ok=True)
+        (folder / OUTSIDE / SECRET).write_bytes(bytes(8 << 20))  # as long as any weights
     inside = file.relative_to(folder)
     arguments = target.command(inside, samples, random)
-    return Case(name, arguments, f"{inside}: {mutation.text}", mutation.escapes, target.codes)
+    codes = () if number < 0 else target.codes
+    return Case(name, arguments, f"{inside}: {mutation.text}", mutation.escapes, codes)
 
 
 def _mutate(file: Path, target: Target, folder: Path, random: Random) -> Mutation:
@@ -164,7 +173,7 @@ def _name_outside(data: bytes, file: Path, keys: tuple[str, ...], folder: Path, 
     entry = random.choice(entries)
     key = next(key for key in keys if key in entry)
     (folder / OUTSIDE).mkdir()
-    name = Path(entry[key]).name
+    name = Path(str(entry[key])).name
     for part in file.parent.glob(f"{Path(name).stem}.*"):
         shutil.copy(part, folder / OUTSIDE)
     climb = "../" * (len(file.relative_to(folder).parts) - 1)
