@@ -25,6 +25,7 @@ from reliability.targets import TARGETS, Case, make_case
 
 CASES = 1300
 LIMITS = Limits(seconds=60.0, memory=2 << 30)
+LIBRARIES = ("libpng ", "Corrupt JPEG", "Premature end of JPEG")  # they speak for themselves, besides what we say
 
 
 class Outcome(StrEnum):
@@ -45,7 +46,7 @@ GOOD = (Outcome.WORKED, Outcome.REFUSED)
 
 def judge(case: Case, ending: Ending) -> Outcome:
     """What to call an ending."""
-    lines = ending.error_lines
+    lines = [line for line in ending.error_lines if not line.startswith(LIBRARIES)]
     if ending.stopped == "memory" or any(line.startswith("error: out of memory") for line in lines):
         return Outcome.MEMORY
     if ending.stopped == "time":

@@ -28,29 +28,31 @@ def kill_segment(kills: int, model: Path, folder: Path, random: Random) -> list[
 
     video = write_video(folder / "video.mp4", SECONDS * RATE, VIDEO_SIZE, RATE)
     durations = {mode: _measure(video, model, folder / mode, mode) for mode in WAYS[:2]} | {"realtime": 0.2 * SECONDS}
-    problems, recorded, lost, behind, early = list[str](), 0, 0.0, 0.0, 0
+    problems, recorded, lost, behind, early, done = list[str](), 0, 0.0, 0.0, 0, 0
     progress = Progress("kill of segment", kills)
-    for number in range(kills):
-        mode = WAYS[number % len(WAYS)]
-        out = folder / str(number)
+    while done < kills:
+        mode, out = WAYS[done % len(WAYS)], folder / str(done)
+        shutil.rmtree(out, ignore_errors=True)
         options = ("--pace",) if mode == "realtime" else ()
         run = start_stmg(segment_command(video, model, out, mode, *options), folder / "log")
         records, end = out / "records.jsonl", time.monotonic() + random.uniform(0, durations[mode])
         run.wait(end - time.monotonic(), partial(_has_record, records))
         first = time.monotonic() if _has_record(records) else None
-        run.wait(end - time.monotonic())
+        if run.wait(end - time.monotonic()) is not None:
+            continue  # it was done before its moment came
         run.kill()
         killed = time.monotonic()
         outputs = read_outputs(out)
         early += int(outputs.records == 0)
         recorded += outputs.records
-        if outputs.problem:
-            problems.append(f"{number} ({mode}): {outputs.problem}")
         lost = max(lost, outputs.lost)
         if mode == "realtime" and first is not None:
             behind = max(behind, killed - first - outputs.played)
-        if not outputs.problem:
+        if outputs.problem:  # what it left stays for whoever looks into it
+            problems.append(f"{out}: {outputs.problem}")
+        else:
             shutil.rmtree(out, ignore_errors=True)
+        done += 1
         progress.advance(f"{len(problems)} problems, at most {lost:.2f} s lost")
     name, most = f"kill -9 of segment, {kills} times", LOST + FRAMES_UNDER_WAY / RATE
     text = f"{recorded} frames recorded, {early} times before the first; {len(problems)} outputs damaged"

@@ -148,6 +148,8 @@ class Run:
 
     def kill(self) -> None:
         """End it, and whatever it started, by SIGKILL."""
+        if not self._process.is_alive():
+            return
         for kill in (os.killpg, os.kill):  # the group is there only after the first moments of the process
             with suppress(ProcessLookupError, PermissionError):
                 kill(self.pid, signal.SIGKILL)
