@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 
 from reliability.figures import Check, Progress
-from reliability.kills import LOST, RECIPE
-from reliability.outputs import RATE, VIDEO_SIZE, read_outputs, segment_command, train_command, weights_of
+from reliability.kills import FRAMES_UNDER_WAY, RECIPE
+from reliability.outputs import LOST, RATE, VIDEO_SIZE, read_outputs, segment_command, train_command, weights_of
 from reliability.processes import Ending, start_stmg
 
 SECONDS = 16  # of the video that is segmented
@@ -79,7 +79,7 @@ def fill_disk(moments: int, model: Path, folder: Path, random: Random) -> list[C
         problem = _find_problem(ending)
         if verb == "segment":
             outputs = read_outputs(out)
-            problem = problem or outputs.problem or ("too much lost" if outputs.lost > LOST + 1 else "")
+            problem = problem or outputs.problem or _find_loss(outputs.lost)
         elif not problem:
             disk.make_room()
             problem = _resume(command, folder / "log", out, expected)
@@ -99,6 +99,10 @@ def _find_problem(ending: Ending) -> str:
         return f"code {ending.code}"
     lines = ending.error_lines
     return "" if len(lines) == 1 and lines[0].startswith("error: ") else f"{len(lines)} lines: {lines[-1:]}"
+
+
+def _find_loss(lost: float) -> str:
+    return f"{lost:.2f} s lost" if lost > LOST + FRAMES_UNDER_WAY / RATE else ""
 
 
 def _resume(command: list[str], log: Path, out: Path, expected: bytes) -> str:

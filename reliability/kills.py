@@ -10,11 +10,10 @@ from pathlib import Path
 from random import Random
 
 from reliability.figures import ROOT, Check, Progress
-from reliability.outputs import RATE, VIDEO_SIZE, read_outputs, segment_command, train_command, weights_of
+from reliability.outputs import LOST, RATE, VIDEO_SIZE, read_outputs, segment_command, train_command, weights_of
 from reliability.processes import start_stmg
 
 SECONDS = 40  # of the video that is segmented
-LOST = 2.0  # seconds that may be lost
 FRAMES_UNDER_WAY = 3  # decoded, drawn or encoded at the moment of the kill
 LATE = 0.5  # seconds that a paced stream may lag behind the clock on a busy machine
 STEPS = 24

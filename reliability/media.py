@@ -63,9 +63,12 @@ def write_labels(folder: Path, num_images: int, size: tuple[int, int], num_class
 
 
 def count_frames(path: Path) -> tuple[int, float]:
-    """How many frames of a video can be decoded, and the time of the last in seconds."""
+    """How many frames of a video play before it ends or is damaged, and the time of the last in seconds."""
     number, last = 0, 0.0
     with av.open(str(path)) as container:
-        for frame in container.decode(video=0):
-            number, last = number + 1, frame.time or 0.0
+        try:
+            for frame in container.decode(video=0):
+                number, last = number + 1, frame.time or 0.0
+        except av.FFmpegError:
+            pass
     return number, last

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
+LOST = 2.0  # seconds that may be lost
 RATE = 25
 VIDEO_SIZE = (64, 96)
 TRAINING = (
@@ -46,7 +47,7 @@ def read_outputs(folder: Path) -> Outputs:
 
     from reliability.media import count_frames
 
-    problems, times, shown, played = [], list[float](), 0, 0.0
+    problems, times, shown, played = list[str](), list[float](), 0, 0.0
     records, overlay = folder / "records.jsonl", folder / "overlay.mp4"
     if records.is_file():
         try:
@@ -57,7 +58,8 @@ def read_outputs(folder: Path) -> Outputs:
         try:
             shown, played = count_frames(overlay)
         except av.FFmpegError as error:
-            problems.append(f"overlay: {error}")
+            if times and times[-1] > LOST:  # until the first seconds are on disk there is nothing to open
+                problems.append(f"overlay: {error}")
     unread = [path.name for path in folder.glob("labels/*.png") if cv2.imread(str(path), cv2.IMREAD_UNCHANGED) is None]
     if unread:
         problems.append(f"labels: {len(unread)} cannot be read")
