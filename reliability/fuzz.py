@@ -4,7 +4,7 @@ Every run must work, or refuse the input in one line with the right exit code: n
 memory than an honest input needs, and no file outside the folder that was given. Failures are kept, each with the
 command that repeats it. Cases are the same for the same seed.
 
-    python -m reliability.fuzz [--cases 1300] [--seed 0] [--jobs 2] [--only KIND] [--case N]
+    python -m reliability.fuzz [--cases 1040] [--seed 0] [--jobs 2] [--only KIND] [--case N]
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from reliability.figures import OUT, Check, Progress, finish
 from reliability.processes import POLL, Ending, Limits, Run, preload, start_stmg
 from reliability.targets import TARGETS, Case, make_case
 
-CASES = 1300
+CASES = 1040
 LIMITS = Limits(seconds=60.0, memory=2 << 30)
 LIBRARIES = ("libpng ", "Corrupt JPEG", "Premature end of JPEG")  # they speak for themselves, besides what we say
 
@@ -75,16 +75,24 @@ class Fuzzer:
             shutil.rmtree(folder / name, ignore_errors=True)
 
     def write_samples(self) -> None:
-        """The whole inputs, written by a process of its own: exporting starts threads."""
+        """The whole inputs, written by processes of their own: exporting starts threads."""
+        from reliability import samples
 
-        def write() -> None:
-            from reliability.samples import write_samples
+        def begin() -> None:
+            samples.write_inputs(self.samples)
+            samples.write_checkpoint(self.samples / "checkpoint")
 
-            write_samples(self.samples)
+        def exports() -> None:
+            samples.write_exports(self.samples)
 
-        ending = Run(write, self.folder / "samples-log", Limits(seconds=300)).finish()
-        if ending.code or ending.stopped:
-            sys.exit(f"the samples could not be written:\n{ending.error}")
+        def results() -> None:
+            samples.write_results(self.samples)
+
+        for together in ((begin,), (exports, results)):
+            runs = [Run(write, self.folder / "log" / write.__name__, Limits(seconds=300)) for write in together]
+            for ending in [run.finish() for run in runs]:
+                if ending.code or ending.stopped:
+                    sys.exit(f"the samples could not be written:\n{ending.error}")
 
     def run(self, numbers: list[int], jobs: int, only: str | None = None) -> None:
         waiting, running = numbers[::-1], dict[Run, tuple[int, Case]]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -55,13 +54,6 @@ SETTINGS = {
 }
 
 
-def write_samples(folder: Path) -> None:
-    """Write every sample; what starts threads is imported here, so this has a process of its own."""
-    write_inputs(folder)
-    write_models(folder)
-    write_results(folder)
-
-
 def write_inputs(folder: Path) -> None:
     """What needs no network: videos, images, a dataset, a recipe, settings."""
     (folder / "video").mkdir(parents=True)
@@ -99,8 +91,8 @@ def write_checkpoint(folder: Path) -> AcceleratedNetwork:
     return network
 
 
-def write_models(folder: Path) -> None:
-    """A checkpoint, its exports, and a corrector beside it as `stmg adapt` leaves it."""
+def write_exports(folder: Path) -> None:
+    """Exports of the checkpoint, and a corrector beside it as `stmg adapt` leaves it."""
     import torch
 
     from stmg.checkpoints.card import read_card
@@ -110,16 +102,14 @@ def write_models(folder: Path) -> None:
     from stmg.networks import build
     from stmg.networks.corrector import Corrector
 
-    network = write_checkpoint(folder / "checkpoint")
-    card = read_card(folder / "checkpoint")
+    network = write_checkpoint(folder / "corrector")
+    card = read_card(folder / "corrector")
     corrector = Corrector(len(CLASSES), 4)
-    shutil.copytree(folder / "checkpoint", folder / "corrector")
     save_corrector(corrector, describe_corrector(corrector, SIZE, "dis", between=True), folder / "corrector")
     export_network(network, card, SIZE, "onnx", folder / "onnx")
     plain = accelerate(build("small", len(CLASSES)), torch.zeros(1, 3, *SIZE))
-    export_network(
-        plain, replace(card, mask_generator=False, two_weight_sets=False), SIZE, "openvino", folder / "openvino"
-    )
+    plain_card = replace(card, mask_generator=False, two_weight_sets=False)
+    export_network(plain, plain_card, SIZE, "openvino", folder / "openvino")
 
 
 def write_results(folder: Path) -> None:
