@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint audit benchmark clean
+.PHONY: demo test lint audit benchmark fuzz soak faults clean
 
 demo: $(VENV)/.installed
 	$(BIN)/stmg demo --out out/demo
@@ -24,6 +24,9 @@ audit: $(VENV)/.installed-dev
 
 benchmark: $(VENV)/.installed
 	$(BIN)/python benchmarks/skipping.py --repeats 25
+
+fuzz soak faults: $(VENV)/.installed-dev
+	$(BIN)/python -m reliability.$@; code=$$?; $(BIN)/python -m reliability.figures; exit $$code
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -116,7 +116,7 @@ def test_a_save_that_fails_leaves_the_old_checkpoint_whole(saved, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("stmg.checkpoints.store.save_file", fail)
+    monkeypatch.setattr("stmg.checkpoints.store.write_tensors", fail)
     with pytest.raises(OSError, match="No space"):
         stmg.save(network, folder, card_for(network))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -111,3 +111,21 @@ def test_without_x264_mpeg4_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert len(decoded(tmp_path / "overlay.mp4")) == 5
     with pytest.raises(SettingsError, match="lacks libvpx-vp9 and libvpx"):
         OverlayVideo(tmp_path / "overlay.webm", fps=25)
+
+
+def test_whatever_a_full_disk_left_of_the_last_seconds_an_mp4_plays_what_came_before(tmp_path: Path) -> None:
+    path = tmp_path / "overlay.mp4"
+    with OverlayVideo(path, fps=25) as sink:
+        write_frames(sink, 120)
+    data = path.read_bytes()
+    video_file.drop_broken_header(path)
+    assert path.read_bytes() == data
+    last = data.rindex(b"moof") - 4  # of the third of its fragments, two seconds each
+    header = int.from_bytes(data[last : last + 4])
+    for end in (last, last + 1, last + 7, last + 8, last + header // 2, last + header - 1):
+        path.write_bytes(data[:end])
+        video_file.drop_broken_header(path)
+        assert len(decoded(path)) == 100
+    path.write_bytes(data[: last + header + 20])
+    video_file.drop_broken_header(path)
+    assert path.stat().st_size == last + header + 20

@@ -155,12 +155,12 @@ def save_corrector(module: CorrectorNetwork, card: CorrectorCard, folder: Path) 
     """Write a corrector; the graph where onnx is installed."""
     from importlib.util import find_spec
 
-    from safetensors.torch import save_file
+    from stmg.checkpoints.tensor_files import write_tensors
 
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
     with atomic_path(folder / CARD) as card_part, atomic_path(folder / WEIGHTS) as weights_part:
-        save_file(tensors, weights_part)
+        write_tensors(tensors, weights_part)
         card_part.write_text(json.dumps(asdict(card), indent=2) + "\n", encoding="utf-8")
     if find_spec("onnx") and find_spec("onnxscript"):
         _write_graph(module, card, folder / GRAPH)

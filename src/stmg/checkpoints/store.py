@@ -6,13 +6,14 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 
 from stmg.checkpoints.card import CARD, Card, card_json, read_card
 from stmg.checkpoints.describe import card_of_network, card_of_segmenter, network_of_segmenter
 from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.checkpoints.packing import pack, unpack
+from stmg.checkpoints.tensor_files import write_tensors
 from stmg.errors import ModelError, SettingsError
 from stmg.files import atomic_path
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
@@ -47,7 +48,7 @@ def save(
     tensors = pack(tensors, bits)
     # The weights are moved into place first: a card without weights of its own would be worse than the other way.
     with atomic_path(folder / CARD) as card_part, atomic_path(folder / WEIGHTS) as weights_part:
-        save_file(tensors, weights_part)
+        write_tensors(tensors, weights_part)
         card_part.write_text(card_json(card))
     return folder
 

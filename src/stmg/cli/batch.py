@@ -19,7 +19,7 @@ from stmg.cli.options import (
     make_spec,
     parse_scheduler,
 )
-from stmg.cli.progress import INTERRUPTED
+from stmg.cli.interruption import INTERRUPTED
 
 if TYPE_CHECKING:
     from stmg.jobs.batch import BatchRun

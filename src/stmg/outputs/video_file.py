@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import struct
 from abc import abstractmethod
 from fractions import Fraction
 from pathlib import Path
@@ -125,7 +127,27 @@ class VideoFile(FileSink):
             try:
                 container.mux(self._stream.encode(None))
             finally:
-                container.close()
+                try:
+                    container.close()
+                finally:
+                    if self.path.suffix.lower() == ".mp4" and self.path.is_file():
+                        drop_broken_header(self.path)
+
+
+def drop_broken_header(path: Path) -> None:
+    """Cut off what a full disk left of the header of an MP4's last seconds: FFmpeg opens no file that ends in one."""
+    with path.open("r+b") as file:
+        end, start = file.seek(0, os.SEEK_END), 0
+        while start + 8 <= end:
+            file.seek(start)
+            size, kind = struct.unpack(">I4s", file.read(8))
+            if size < 8 or start + size > end:
+                break
+            start += size
+        else:
+            kind = b""
+        if start < end and kind != b"mdat":  # frames play as far as they go
+            file.truncate(start)
 
 
 def _can_encode(name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import cv2
 
-from stmg.files import atomic_path
+from stmg.files import write_atomically
 from stmg.video.frames import Image
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class Log:
         folder = self.folder / "pictures"
         folder.mkdir(parents=True, exist_ok=True)
         bgr = cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
-        with atomic_path(folder / f"{step:06d}.jpg") as part:
-            cv2.imwrite(str(part), bgr, [cv2.IMWRITE_JPEG_QUALITY, 85])
+        _, data = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, 85])
+        write_atomically(folder / f"{step:06d}.jpg", data.tobytes())
 
     def close(self) -> None:
         if self._writer is not None:

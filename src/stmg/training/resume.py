@@ -11,6 +11,7 @@ import torch
 from torch import nn, optim
 from torch.optim.swa_utils import AveragedModel
 
+from stmg.checkpoints.tensor_files import write_state
 from stmg.errors import SettingsError, TrainingError
 from stmg.files import atomic_path, write_atomically
 from stmg.training.recipe import Recipe, format_recipe, read_recipe
@@ -60,7 +61,7 @@ class TrainingState:
     def save(self, folder: Path) -> None:
         """The state that was saved before stays until this one is whole."""
         with atomic_path(folder / STATE) as part:
-            torch.save({name: part.state_dict() for name, part in self._parts().items()}, part)
+            write_state({name: part.state_dict() for name, part in self._parts().items()}, part)
 
     def load(self, folder: Path, device: torch.device) -> None:
         """Put back what was saved, if anything was."""

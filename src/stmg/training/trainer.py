@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import cv2
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn, optim
 from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.optim.swa_utils import AveragedModel
 
 from stmg.checkpoints.store import save
+from stmg.checkpoints.tensor_files import write_tensors
 from stmg.data.catalogue import open_dataset
 from stmg.data.clips import Clips
 from stmg.data.dataset import Dataset
@@ -192,7 +192,7 @@ class _Worker:
         path, where = self.folder / f"failed_batch_{fabric.global_rank}.safetensors", "another process has the batch"
         if not own:
             tensors = {name: part.detach().cpu().contiguous() for name, part in batch._asdict().items()}
-            save_file(tensors, path)
+            write_tensors(tensors, path)
             where = f"the batch is in {path}"
         parts = ", ".join(f"{name} {float(part.detach()):.3g}" for name, part in losses.items())
         raise TrainingError(

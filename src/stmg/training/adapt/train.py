@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel
 
+from stmg.checkpoints.tensor_files import write_state
 from stmg.data.dataset import Video
 from stmg.errors import SettingsError, require
 from stmg.files import atomic_path
@@ -219,7 +220,7 @@ class _Run:
             "spent": self.spent + time.perf_counter() - self._begun,
         }
         with atomic_path(self.folder / STATE) as part:
-            torch.save(state, part)
+            write_state(state, part)
 
     def close(self) -> None:
         self.log.close()

@@ -1,0 +1,100 @@
+"""kill -9 at random moments: what `segment` wrote can be used, what `train` saved is gone on with exactly."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from reliability.figures import ROOT, Check, Progress
+from reliability.outputs import LOST, RATE, VIDEO_SIZE, read_outputs, segment_command, train_command, weights_of
+from reliability.processes import start_stmg
+
+SECONDS = 40  # of the video that is segmented
+FRAMES_UNDER_WAY = 3  # decoded, drawn or encoded at the moment of the kill
+LATE = 0.5  # seconds that a paced stream may lag behind the clock on a busy machine
+STEPS = 24
+WAYS = ("offline", "online", "realtime")
+RECIPE = ROOT / "recipes" / "small-streets.yaml"
+
+
+def kill_segment(kills: int, model: Path, folder: Path, random: Random) -> list[Check]:
+    """Kill `segment` in every mode; realtime runs at the pace of the video, so the clock says what should be there."""
+    from reliability.media import write_video
+
+    video = write_video(folder / "video.mp4", SECONDS * RATE, VIDEO_SIZE, RATE)
+    durations = {mode: _measure(video, model, folder / mode, mode) for mode in WAYS[:2]} | {"realtime": 0.2 * SECONDS}
+    problems, recorded, lost, behind, early, done = list[str](), 0, 0.0, 0.0, 0, 0
+    progress = Progress("kill of segment", kills)
+    while done < kills:
+        mode, out = WAYS[done % len(WAYS)], folder / str(done)
+        shutil.rmtree(out, ignore_errors=True)
+        options = ("--pace",) if mode == "realtime" else ()
+        run = start_stmg(segment_command(video, model, out, mode, *options), folder / "log")
+        records, end = out / "records.jsonl", time.monotonic() + random.uniform(0, durations[mode])
+        run.wait(end - time.monotonic(), partial(_has_record, records))
+        first = time.monotonic() if _has_record(records) else None
+        if run.wait(end - time.monotonic()) is not None:
+            continue  # it was done before its moment came
+        run.kill()
+        killed = time.monotonic()
+        outputs = read_outputs(out)
+        early += int(outputs.records == 0)
+        recorded += outputs.records
+        lost = max(lost, outputs.lost)
+        if mode == "realtime" and first is not None:
+            behind = max(behind, killed - first - outputs.played)
+        if outputs.problem:  # what it left stays for whoever looks into it
+            problems.append(f"{out}: {outputs.problem}")
+        else:
+            shutil.rmtree(out, ignore_errors=True)
+        done += 1
+        progress.advance(f"{len(problems)} problems, at most {lost:.2f} s lost")
+    name, most = f"kill -9 of segment, {kills} times", LOST + FRAMES_UNDER_WAY / RATE
+    text = f"{recorded} frames recorded, {early} times before the first; {len(problems)} outputs damaged"
+    return [
+        Check(f"{name}: overlays playable, records whole", "; ".join([text, *problems[:3]]), not problems),
+        Check(f"{name}: at most {LOST:g} s and the frames under way lost", f"at most {lost:.2f} s", lost <= most),
+        Check(f"{name}: the same by the clock, in realtime", f"at most {behind:.2f} s", behind <= most + LATE),
+    ]
+
+
+def _measure(video: Path, model: Path, out: Path, mode: str) -> float:
+    """Seconds that a run takes that is left alone."""
+    ending = start_stmg(segment_command(video, model, out, mode), out.with_name("log")).finish()
+    assert ending.code == 0, ending.error
+    assert read_outputs(out).shown == SECONDS * RATE
+    return ending.seconds
+
+
+def _has_record(records: Path) -> bool:
+    return records.is_file() and records.stat().st_size > 0
+
+
+def kill_train(kills: int, folder: Path, random: Random) -> list[Check]:
+    """Kill `train` again and again, go on each time, and compare the weights in the end."""
+    whole = folder / "whole"
+    ending = start_stmg(train_command(RECIPE, whole, STEPS), folder / "log").finish()
+    assert ending.code == 0, ending.error
+    expected, problems, finished, number, done = weights_of(whole), list[str](), 0, 0, 0
+    progress = Progress("kill of train", kills)
+    while done < kills or (folder / str(number)).exists():
+        out = folder / str(number)
+        run = start_stmg(train_command(RECIPE, out, STEPS), folder / "log")
+        result = run.wait(random.uniform(0, 0.7 * ending.seconds) if done < kills else math.inf)
+        if result is None:
+            run.kill()
+            done += 1
+            progress.advance(f"{finished} runs finished, {len(problems)} problems")
+            continue
+        if result.code or weights_of(out) != expected:
+            problems.append(f"run {number}: code {result.code}, {(result.error_lines or ['other weights'])[-1]}")
+        finished += 1
+        shutil.rmtree(out)
+        number += 1
+    text = f"{finished} runs finished, {len(problems)} with other weights"
+    name = f"kill -9 of train, {kills} times: resumed weights identical"
+    return [Check(name, "; ".join([text, *problems[:3]]), finished > 0 and not problems)]
