@@ -16,7 +16,21 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg import __version__
-from stmg.cli import ablate, adapt, benchmark, data, demo, evaluate, export, inspect, report, segment, train, tune
+from stmg.cli import (
+    ablate,
+    adapt,
+    benchmark,
+    data,
+    demo,
+    evaluate,
+    export,
+    inspect,
+    report,
+    segment,
+    serve,
+    train,
+    tune,
+)
 from stmg.cli.groups import expand_groups
 from stmg.cli.options import MEASURE, RUN, TRAIN
 from stmg.errors import StmgError
@@ -41,6 +55,15 @@ VERBS = {
             "stmg segment drive.mp4 --model lite0-camvid --size 360x480 --out out/drive",
             "stmg segment camera:0 --model out/lite0-openvino --save records",
             "stmg segment frames --model nets.py:build --scheduler fixed:period=3",
+        ),
+    ),
+    "serve": Verb(
+        serve.serve,
+        RUN,
+        (
+            "stmg serve street:7 --model small-streets",
+            "stmg serve camera:0 drive.mp4 --model lite0-camvid --port 8080",
+            "stmg serve --config streams.yaml",
         ),
     ),
     "evaluate": Verb(evaluate.evaluate, MEASURE, ("stmg evaluate lite0-camvid CAMVID --split val",)),

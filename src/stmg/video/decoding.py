@@ -68,7 +68,8 @@ class Container(Reader):
                 break
             failures += 1
             if failures > self._retries:
-                raise VideoError(f"{self.name} broke off; {self._retries} attempts to open it again failed")
+                attempts = f"; {self._retries} attempts to open it again failed" if self._retries else ""
+                raise VideoError(f"{self.name} broke off{attempts}")
             if self.stopped.wait(2.0 ** (failures - 1)):
                 return
             self._open_again()
