@@ -24,12 +24,7 @@ from stmg.serve.metrics import make_registry
 from stmg.serve.safety import COOKIE, Guard, RefusedError, SafetyMiddleware, address_of
 from stmg.serve.service import Service
 
-PAGE_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".css": "text/css",
-    ".js": "text/javascript",
-    ".svg": "image/svg+xml",
-}
+PAGE_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 log = logging.getLogger("stmg.serve")
 
 

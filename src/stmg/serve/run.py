@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import socket
 import sys
 
@@ -44,9 +45,8 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def serve(service: Service, listener: socket.socket) -> None:
-    """Serve until SIGTERM or Ctrl-C; files are closed when this returns."""
-    set_up_log()
+def make_server(service: Service) -> Server:
+    """A server that can be run; setting its `should_exit` stops it."""
     settings = uvicorn.Config(
         make_app(service),
         log_config=None,
@@ -57,7 +57,24 @@ def serve(service: Service, listener: socket.socket) -> None:
         proxy_headers=False,
         h11_max_incomplete_event_size=32768,
     )
-    Server(service, settings).run([listener])
+    return Server(service, settings)
+
+
+def serve(service: Service, listener: socket.socket) -> None:
+    """Serve until SIGTERM or Ctrl-C; files are closed when this returns."""
+    set_up_log()
+    server = make_server(service)
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    # uvicorn hears these itself while it serves, and raises them again when it is done.
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        server.run([listener])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Formatter(logging.Formatter):

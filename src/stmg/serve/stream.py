@@ -20,7 +20,7 @@ from stmg.serve.models import CountedExecutor, Models
 from stmg.serve.sources import LiveSource, open_source
 from stmg.streaming.delay import limit_delay
 from stmg.streaming.motion import MOTION_ESTIMATORS
-from stmg.streaming.schedulers import Level
+from stmg.streaming.schedulers import DriftBudget, Level
 from stmg.streaming.settings import MODES
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame
@@ -114,10 +114,9 @@ class LiveStream:
         self.figures, self.recorder = FigureCounter(), recorder
         self._folder, self._retry = folder, retry_seconds
         self._executor = CountedExecutor(models.executor, self.figures)
-        settings = self.model.segmenter_for(spec, None).settings
-        controls = Controls(
-            mode=settings.mode or "realtime", motion=settings.motion.name, max_change=settings.max_change
-        )
+        mode = str(spec.streaming.get("mode") or "realtime")
+        settings = self.model.segmenter_for(spec, None, mode=mode).settings
+        controls = Controls(mode=mode, motion=settings.motion.name, max_change=settings.max_change)
         self._make_segmenter(controls, None)  # refuses settings that do not fit each other
         self._controls, self._version = controls, 0
         self._status = Status(since=time.time())
@@ -224,8 +223,9 @@ class LiveStream:
                 return
             failures = 0 if self._newest is not before else failures + 1
             wait = min(self._retry[1], self._retry[0] * 2.0 ** min(failures, 16))
+            if (self._status.state, self._status.reason) != ("offline", reason):  # said once, not at each attempt
+                log.warning("stream %s is down: %s", self.name, reason)
             self._set_status("offline", reason, time.time() + wait)
-            log.warning("stream %s is down: %s", self.name, reason)
             self._stopped.wait(wait)
             self.figures.reconnect()
 
@@ -254,10 +254,13 @@ class LiveStream:
                     break
 
     def _make_segmenter(self, controls: Controls, size: tuple[int, int] | None) -> VideoSegmenter:
-        segmenter = self.model.segmenter_for(self.spec, size, **controls.streaming())
+        options, own = controls.streaming(), self.model.segmenter_for(self.spec, None, mode="realtime").settings
+        if controls.mode == "online" and controls.max_change is not None:
+            # Only a drift budget can be steered, and somebody at the page wants it steered now.
+            options["scheduler"] = own.scheduler if isinstance(own.scheduler, DriftBudget) else DriftBudget()
         if controls.mode == "offline":
-            return segmenter.another(offline=limit_delay(segmenter.settings.offline, DELAY))
-        return segmenter
+            options["offline"] = limit_delay(own.offline, DELAY)
+        return self.model.segmenter_for(self.spec, size, **options)
 
     def _take(self, result: FrameResult, mode: str) -> None:
         if mode != "realtime" and result.level is not Level.CARRY:

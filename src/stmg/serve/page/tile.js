@@ -182,7 +182,7 @@ export class Tile {
       "latency p50 / p95": `${number(figures.latency_p50_ms)} / ${number(figures.latency_p95_ms)} ms`,
       "network takes": figures.network_ms === null ? "–" : `${number(figures.network_ms)} ms`,
       "age of the anchor": figures.anchor_frames === null ? "–" :
-        `${figures.anchor_frames} frames${figures.anchor_ms === null ? "" : `, ${Math.round(figures.anchor_ms)} ms`}`,
+        `${figures.anchor_frames} frame${figures.anchor_frames === 1 ? "" : "s"}${figures.anchor_ms === null ? "" : `, ${Math.round(figures.anchor_ms)} ms`}`,
       "audit: changed": figures.audit === null ? "–" : `${percent(figures.audit)}, mean ${percent(figures.audit_mean)} ${arrow}`,
       "reconnects": String(figures.reconnects),
       "viewers": String(this.info.viewers),

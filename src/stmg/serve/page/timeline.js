@@ -68,7 +68,6 @@ export class Timeline {
     context.fillStyle = color.faint;
     context.font = "11px system-ui, sans-serif";
     context.fillText(most.toFixed(2), 4, 12);
-    context.fillText(`${SECONDS} s ago`, 4, plot);
     const computed = points.filter((point) => point.anchored).length;
     canvas.setAttribute("aria-label", `Last ${SECONDS} seconds: ${points.length} frames, ${computed} computed by the ` +
       `network, drift now ${(points.at(-1)?.drift ?? 0).toFixed(2)}`);
