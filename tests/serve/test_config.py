@@ -29,7 +29,9 @@ def test_another_address_needs_a_token_or_an_explicit_word():
         ServeConfig(streams=(STREAM,), host=host)
 
 
-@pytest.mark.parametrize(("host", "expected"), [("127.9.9.9", True), ("[::1]", True), ("10.0.0.1", False), ("x", False)])
+@pytest.mark.parametrize(
+    ("host", "expected"), [("127.9.9.9", True), ("[::1]", True), ("10.0.0.1", False), ("x", False)]
+)
 def test_loopback(host, expected):
     assert is_loopback(host) is expected
 
