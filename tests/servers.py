@@ -70,8 +70,8 @@ def run_server(config: ServeConfig) -> Iterator[Running]:
         assert not thread.is_alive()
 
 
-def make_config(network_file: Path, sources: dict[str, str | Path], **fields: Any) -> ServeConfig:
-    streams = tuple(StreamConfig(name=name, source=str(source)) for name, source in sources.items())
+def make_config(network_file: Path, shown: dict[str, str | Path], **fields: Any) -> ServeConfig:
+    streams = tuple(StreamConfig(name=name, source=str(source)) for name, source in shown.items())
     fields = {"retry_seconds": (0.2, 1.0), "model": f"{network_file}:build", **fields}
     return ServeConfig(streams=streams, **fields)
 

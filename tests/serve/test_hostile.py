@@ -144,7 +144,7 @@ def test_errors_are_json_with_a_reason_and_no_traceback(running):
         running.client.get("/nowhere"),
         running.client.get("/api/streams/nobody"),
         running.client.patch("/api/streams/clip", content=b"{"),
-        running.client.post("/api/streams", json={"source": "\ud800"}),
+        running.client.post("/api/streams", content=b'{"source": "\\ud800"}'),
         running.client.put("/api/streams"),
         running.client.get("/api/streams", headers={"host": "evil.example"}),
         running.client.post("/api/streams", content=b"x" * 70000),

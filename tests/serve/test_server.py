@@ -90,8 +90,10 @@ def test_pictures_are_encoded_once_for_all_and_not_at_all_for_nobody(running):
     clients = [httpx.Client(base_url=running.url) for _ in range(8)]
     answers = [client.stream("GET", "/api/streams/clip/raw.mjpg") for client in clients]
     try:
-        for answer in answers:
-            next(answer.__enter__().iter_raw())
+        parts = [answer.__enter__().iter_raw() for answer in answers]
+        for part in parts:
+            next(part)
+        assert stream.pictures.viewers == 8
         encoded, frames = encoded_while(1.0)
         assert 0 < encoded <= frames + 2
         assert running.get("/api/streams/clip")  # nobody reads on, and nothing waits for them
@@ -232,5 +234,6 @@ def test_the_token_opens_the_page_and_the_api(network_file, video):
 def test_too_many_viewers_are_turned_away(network_file, video):
     config = make_config(network_file, {"clip": video}, viewers=1)
     with run_server(config) as server, server.client.stream("GET", "/api/events") as first:
-        next(first.iter_raw())
+        parts = first.iter_raw()  # to be held: an iterator that is forgotten closes its answer
+        next(parts)
         assert httpx.get(f"{server.url}/api/events").status_code == 503

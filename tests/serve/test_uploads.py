@@ -16,6 +16,7 @@ from stmg.errors import VideoError
 from stmg.serve.config import UploadLimits
 from stmg.serve.uploads import UploadRefusedError, Uploads
 from stmg.serve.worker import check_video
+from upload_workers import die, hang, hoard
 
 SPEC = ModelSpec(name="any")
 
@@ -89,20 +90,6 @@ def test_long_and_large_videos_are_refused(video):
         check_video(video, "x.mp4", UploadLimits(minutes=0.01))
     with pytest.raises(VideoError, match="megapixels"):
         check_video(video, "x.mp4", UploadLimits(megapixels=0.01))
-
-
-def hang(work, reports):
-    time.sleep(600)
-
-
-def hoard(work, reports):
-    memory = b"x" * 800_000_000
-    time.sleep(600)
-    del memory
-
-
-def die(work, reports):
-    raise SystemExit(1)
 
 
 def start(tmp_path, target, **limits):
