@@ -107,23 +107,23 @@ def test_controls_change_what_the_api_reports(page, running):
     page.wait_for_selector(".badge.paused")
     page.get_by_role("button", name="Paused").press("Enter")
     wait_until(lambda: not controls()["paused"])
-    page.get_by_label("Mode").select_option("online")
+    page.locator(".tile").get_by_label("Mode").select_option("online")
     wait_until(lambda: controls()["mode"] == "online")
-    page.get_by_label("Mode").select_option("realtime")
-    page.get_by_label("Motion").select_option("dis-fine")
+    page.locator(".tile").get_by_label("Mode").select_option("realtime")
+    page.locator(".tile").get_by_label("Motion").select_option("dis-fine")
     wait_until(lambda: controls()["motion"] == "dis-fine")
-    page.get_by_label("Max change").select_option("0.02")
+    page.locator(".tile").get_by_label("Max change").select_option("0.02")
     wait_until(lambda: controls()["max_change"] == 0.02)
-    page.get_by_label("Max change").select_option("")
+    page.locator(".tile").get_by_label("Max change").select_option("")
     wait_until(lambda: controls()["max_change"] is None)
-    page.get_by_label("Opacity").fill("0.9")
+    page.locator(".tile").get_by_label("Opacity").fill("0.9")
     wait_until(lambda: controls()["opacity"] == 0.9)
     assert page.locator(".tile > .problem").is_hidden()
 
 
 def test_a_snapshot_is_a_picture_and_its_labels(page, tmp_path):
     downloads: list[Any] = []
-    page.on("download", downloads.append)
+    page.on("download", lambda download: downloads.append(download))
     page.get_by_role("button", name="Snapshot").click()
     wait_until(lambda: (page.wait_for_timeout(50), len(downloads) == 2)[1])
     names = sorted(download.suggested_filename for download in downloads)
@@ -134,8 +134,8 @@ def test_a_snapshot_is_a_picture_and_its_labels(page, tmp_path):
 
 def test_streams_are_added_and_removed(page, running):
     page.get_by_role("button", name="Add stream").click()
-    page.get_by_label("Source").select_option("spare")
-    page.get_by_label("Name").fill("second")
+    page.get_by_role("combobox", name="Source", exact=True).select_option("spare")
+    page.locator("#add").get_by_label("Name").fill("second")
     page.get_by_role("button", name="Add", exact=True).click()
     tile = page.locator("[data-stream=second]")
     tile.locator(".badge.live").wait_for()
@@ -185,10 +185,10 @@ def test_the_token_is_asked_for_once(browser, network_file, video):
     with run_server(make_config(network_file, {"clip": video}, token="correct horse")) as server:
         watched = Watched(browser, server.url)
         page = watched.page
-        page.get_by_label("Token").fill("wrong horse")
+        page.get_by_role("textbox", name="Token").fill("wrong horse")
         page.get_by_role("button", name="Go on").click()
         page.get_by_text("the token is wrong").wait_for()
-        page.get_by_label("Token").fill("correct horse")
+        page.get_by_role("textbox", name="Token").fill("correct horse")
         page.get_by_role("button", name="Go on").click()
         page.wait_for_selector(".badge.live")
         page.reload()

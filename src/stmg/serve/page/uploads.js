@@ -118,7 +118,7 @@ export class Uploads {
     } else {
       progress.value = job.progress;
     }
-    const done = element.querySelector(".done");
+    const done = element.querySelector(".results");
     if (job.state === "done" && done.hidden) {
       done.hidden = false;
       done.append(...results(job));
