@@ -15,7 +15,7 @@ from stmg.serve.channels import Viewer
 from stmg.serve.config import MOST_STREAMS, NAME
 from stmg.serve.pictures import VIEWS, draw_view, encode_jpeg, encode_labels, encode_png, watch
 from stmg.serve.service import SNAPSHOTS, Service, Shown, Snapshot
-from stmg.serve.stream import Controls, StreamInfo
+from stmg.serve.state import Controls, StreamInfo
 from stmg.streaming.motion import MOTION_ESTIMATORS
 from stmg.streaming.settings import MODES
 from stmg.streaming.state import FrameResult

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -86,7 +87,7 @@ def check_video(path: Path, name: str, limits: UploadLimits) -> None:
     """Refuse what is not a video in a container that stands alone, or too large in any way."""
     try:
         with av.open(str(path), options={"format_whitelist": FORMATS}, metadata_errors="ignore") as container:
-            stream = container.streams.best("video")
+            stream: Any = container.streams.best("video")
             if stream is None or stream.codec_context is None:
                 raise VideoError(f"{name} has no video in it")
             pixels = stream.width * stream.height
