@@ -183,7 +183,7 @@ export class Tile {
       "network takes": figures.network_ms === null ? "–" : `${number(figures.network_ms)} ms`,
       "age of the anchor": figures.anchor_frames === null ? "–" :
         `${figures.anchor_frames} frame${figures.anchor_frames === 1 ? "" : "s"}${figures.anchor_ms === null ? "" : `, ${Math.round(figures.anchor_ms)} ms`}`,
-      "audit: changed": figures.audit === null ? "–" : `${percent(figures.audit)}, mean ${percent(figures.audit_mean)} ${arrow}`,
+      "audit: changed": figures.audit === null ? "–" : `${percent(figures.audit)}, mean ${percent(figures.audit_mean)}\u00a0${arrow}`,
       "reconnects": String(figures.reconnects),
       "viewers": String(this.info.viewers),
     };
@@ -236,5 +236,5 @@ function number(value) {
 }
 
 function percent(share) {
-  return `${(100 * share).toFixed(1)} %`;
+  return `${(100 * share).toFixed(1)}\u00a0%`;
 }
