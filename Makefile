@@ -1,12 +1,15 @@
-# make demo: set up and run the main job; make test: set up and pass the tests.
+# make demo: set up and run the main job; make serve: a live page; make test: set up and pass the tests.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint audit benchmark fuzz soak faults clean
+.PHONY: demo serve test lint audit benchmark fuzz soak faults clean
 
 demo: $(VENV)/.installed
 	$(BIN)/stmg demo --out out/demo
+
+serve: $(VENV)/.installed
+	$(BIN)/stmg serve street:900107 --fps 15 --model small-streets
 
 test: lint
 	$(BIN)/pytest -n 2 --cov
@@ -30,7 +33,7 @@ fuzz soak faults: $(VENV)/.installed-dev
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,evaluate]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,evaluate,serve]"
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml

@@ -15,6 +15,7 @@ from stmg.errors import FrameError, MissingPackageError, SettingsError, StmgErro
 
 VERBS = (
     "segment",
+    "serve",
     "evaluate",
     "benchmark",
     "ablate",

@@ -28,6 +28,7 @@ from stmg.cli import (
     inspect,
     report,
     segment,
+    serve,
     train,
     tune,
 )
@@ -66,6 +67,15 @@ VERBS = {
             "stmg batch drives --model lite0-camvid --out out/drives",
             "stmg batch 'drives/*.mp4' more.txt --model out/lite0-openvino --save labels --out out/drives",
             "stmg batch s3://bucket/drives --model lite0-camvid --out s3://bucket/labels --ray auto",
+        ),
+    ),
+    "serve": Verb(
+        serve.serve,
+        RUN,
+        (
+            "stmg serve street:7 --model small-streets",
+            "stmg serve camera:0 drive.mp4 --model lite0-camvid --port 8080",
+            "stmg serve --config streams.yaml",
         ),
     ),
     "evaluate": Verb(evaluate.evaluate, MEASURE, ("stmg evaluate lite0-camvid CAMVID --split val",)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from stmg.cli.interruption import INTERRUPTED
 from stmg.cli.options import (
     MODEL_HELP,
     Limit,
@@ -19,7 +19,7 @@ from stmg.cli.options import (
     make_spec,
     parse_scheduler,
 )
-from stmg.cli.interruption import INTERRUPTED
+from stmg.signals import ignore_ending
 
 if TYPE_CHECKING:
     from stmg.jobs.batch import BatchRun
@@ -172,7 +172,7 @@ def _run(run: BatchRun, console: Console) -> bool:
         try:
             run.run()
         except KeyboardInterrupt:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            ignore_ending()
             return True
     return False
 

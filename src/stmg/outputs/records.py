@@ -35,22 +35,7 @@ class Records(FileSink):
         self._complete = 0
 
     def _write(self, result: FrameResult) -> None:
-        record: dict[str, object] = {
-            "index": result.index,
-            "time": _round(result.time, 6),
-            "level": str(result.level),
-            "reason": result.reason,
-            "distortion": _round(result.distortion, 5),
-            "drift": _round(result.drift, 5),
-            "kept_blocks": result.kept_blocks,
-            "keep": [int(runs) for runs in result.keep],
-            "motion": result.motion,
-            "macs": result.macs,
-            "latency_ms": _round(result.latency_ms, 3),
-            "audit": _describe_audit(result.audit),
-        }
-        if self.areas:
-            record["areas"] = measure_areas(result, self.class_names)
+        record = describe_result(result, self.areas, self.class_names)
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         written = 0
         try:
@@ -64,6 +49,27 @@ class Records(FileSink):
 
     def _finish(self) -> None:
         self._file.close()
+
+
+def describe_result(result: FrameResult, areas: bool = False, class_names: Sequence[str] = ()) -> dict[str, object]:
+    """What a record says of a frame, as plain values."""
+    record: dict[str, object] = {
+        "index": result.index,
+        "time": _round(result.time, 6),
+        "level": str(result.level),
+        "reason": result.reason,
+        "distortion": _round(result.distortion, 5),
+        "drift": _round(result.drift, 5),
+        "kept_blocks": result.kept_blocks,
+        "keep": [int(runs) for runs in result.keep],
+        "motion": result.motion,
+        "macs": result.macs,
+        "latency_ms": _round(result.latency_ms, 3),
+        "audit": _describe_audit(result.audit),
+    }
+    if areas:
+        record["areas"] = measure_areas(result, class_names)
+    return record
 
 
 def measure_areas(result: FrameResult, class_names: Sequence[str] = ()) -> dict[str, float]:

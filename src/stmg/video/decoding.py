@@ -69,7 +69,8 @@ class Container(Reader):
             failures += 1
             if failures > self._retries:
                 lost = VideoError if index < 0 else SourceLostError
-                raise lost(f"{self.name} broke off; {self._retries} attempts to open it again failed")
+                attempts = f"; {self._retries} attempts to open it again failed" if self._retries else ""
+                raise lost(f"{self.name} broke off{attempts}")
             if self.stopped.wait(2.0 ** (failures - 1)):
                 return
             self._open_again()

@@ -227,7 +227,7 @@ def _make_reader(source: str | Path | int, fps: float | None, retries: int) -> R
         stream = sys.stdin.buffer
         return Container("standard input", stream if stream.seekable() else Pipe(stream.fileno()))
     if "://" in text:
-        return Container(re.sub(r"//[^/@]*@", "//", text), text, retries)  # no passwords in messages
+        return Container(re.sub(r"//[^/?#]*@", "//", text), text, retries)  # no passwords in messages
     path = Path(text)
     if path.is_dir():
         return Images(text, [entry for entry in path.iterdir() if not entry.name.startswith(".")], fps)

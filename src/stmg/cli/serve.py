@@ -1,0 +1,182 @@
+"""stmg serve: live streams on a page, with metrics and an API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from stmg.cli.options import MODEL_HELP, Mode, ModelOptions, StreamOptions, make_spec
+from stmg.errors import MissingPackageError, SettingsError
+
+if TYPE_CHECKING:
+    from stmg.serve.config import ServeConfig
+
+ACCESS_PANEL, KEEP_PANEL = "Access", "Recording and uploads"
+
+
+def serve(
+    sources: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCE]...",
+            help="Video files, folders of images, camera:0, rtsp://..., or street:7 (rendered). Files start again at "
+            "their end.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", metavar="NAME", help=MODEL_HELP, show_default=False)
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Streams with names, models and settings of their own, and all that can be set here, in YAML.",
+            show_default=False,
+        ),
+    ] = None,
+    fps: Annotated[float | None, typer.Option(help="Frame rate of folders of images and rendered streets.")] = None,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEIGHTxWIDTH",
+            help="Size to work at, such as 360x480. Default: the model's own.",
+            show_default=False,
+        ),
+    ] = None,
+    mode: Mode = None,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address to listen on; any but loopback needs a token. Default: 127.0.0.1.",
+            rich_help_panel=ACCESS_PANEL,
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, metavar="N", help="Port. Default: 8000.", rich_help_panel=ACCESS_PANEL),
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            envvar="STMG_TOKEN",
+            show_envvar=False,
+            help="What clients must show. Better set as STMG_TOKEN: command lines can be seen by others.",
+            show_default=False,
+            rich_help_panel=ACCESS_PANEL,
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option("--insecure", help="Listen on other addresses without a token.", rich_help_panel=ACCESS_PANEL),
+    ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Keep overlay and records of every stream there, in segments.",
+            show_default=False,
+            rich_help_panel=KEEP_PANEL,
+        ),
+    ] = None,
+    no_uploads: Annotated[
+        bool, typer.Option("--no-uploads", help="Take no video files from the page.", rich_help_panel=KEEP_PANEL)
+    ] = False,
+    *,
+    options: ModelOptions,
+    stream: StreamOptions,
+) -> None:
+    """Serve live streams on a page.
+
+    Every stream is segmented as it comes, and shown with its figures; controls, metrics and an API are beside it.
+    """
+    try:
+        from stmg.serve.run import open_socket, serve, url_of
+        from stmg.serve.service import Service
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("fastapi", "uvicorn", "prometheus_client", "starlette", "pydantic"):
+            raise MissingPackageError('stmg serve needs packages of its own: pip install "stmg[serve]"') from None
+        raise
+    console = Console()
+    given = {"host": host, "port": port, "token": token, "insecure": insecure or None}
+    if config is not None:
+        _refuse_beside_config(sources, model, fps, size, mode, options, stream)
+        chosen, spec = _read(config, given), None
+    else:
+        chosen = _from_sources(sources or [], fps, given)
+        if model is None:
+            raise SettingsError("say which model: --model NAME, or --config FILE with one for each stream")
+        spec = make_spec(model, options, stream, size=size, mode=mode)
+    if record is not None:
+        from stmg.serve.config import RecordConfig
+
+        chosen = replace(chosen, record=RecordConfig(folder=str(record)))
+    if no_uploads:
+        chosen = replace(chosen, uploads=None)
+    with open_socket(chosen.host, chosen.port) as listener:
+        service = Service(chosen, None if spec is None else lambda stream: spec)
+        names = ", ".join(stream.name for stream in chosen.streams)
+        console.print(f"serving {escape(names)} at [bold]{url_of(listener)}[/]  (Ctrl-C stops)", soft_wrap=True)
+        serve(service, listener)
+    console.print("stopped")
+
+
+def _from_sources(sources: list[str], fps: float | None, given: Mapping[str, object]) -> ServeConfig:
+    from stmg.serve.config import ServeConfig, StreamConfig
+
+    if not sources:
+        raise SettingsError("give a source, such as camera:0 or street:7, or --config FILE")
+    names: list[str] = []
+    for source in sources:
+        name, number = name_of(source), 1
+        while name in names:
+            number += 1
+            name = f"{name_of(source)[:36]}-{number}"
+        names.append(name)
+    named = zip(names, sources, strict=True)
+    streams = tuple(StreamConfig(name=name, source=source, fps=fps) for name, source in named)
+    return ServeConfig(streams=streams, **_known(given))
+
+
+def _known(given: Mapping[str, object]) -> dict[str, Any]:
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _read(path: Path, given: Mapping[str, object]) -> ServeConfig:
+    """The configuration in a file; options of the command line come first."""
+    from stmg.serve.config import read_config
+
+    return read_config(path, _known(given))
+
+
+def name_of(source: str) -> str:
+    """What the stream of a source is called: the name of a file, the host of a URL, camera-0."""
+    text = (urlsplit(source).hostname or "stream") if "://" in source else source
+    text = text if ":" in source else PurePath(text).stem
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "stream"
+
+
+def _refuse_beside_config(
+    sources: list[str] | None,
+    model: str | None,
+    fps: float | None,
+    size: str | None,
+    mode: str | None,
+    options: ModelOptions,
+    stream: StreamOptions,
+) -> None:
+    others = {"SOURCE": sources, "--model": model, "--fps": fps, "--size": size, "--mode": mode}
+    others.update({f"--{name.replace('_', '-')}": value for name, value in {**vars(options), **vars(stream)}.items()})
+    for name, value in others.items():
+        if value:
+            raise SettingsError(f"{name} cannot be used with --config; write it into the file")

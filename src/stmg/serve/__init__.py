@@ -1,0 +1,1 @@
+"""The live server: streams on a page, with metrics and an API."""

@@ -1,0 +1,127 @@
+"""The API of uploads: send a video, follow it, fetch its results."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import FileResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from stmg.serve.service import Service
+from stmg.serve.uploads import Upload, UploadRefusedError, Uploads
+from stmg.serve.worker import RESULTS
+
+TYPES = {"overlay": "video/mp4", "labels": "application/zip", "records": "application/jsonl"}
+PATIENCE = 30.0  # seconds without a byte after which an upload is given up
+log = logging.getLogger("stmg.serve")
+
+
+def make_router(service: Service) -> APIRouter:
+    """The routes of uploads."""
+    router = APIRouter(prefix="/api/uploads", tags=["uploads"])
+
+    @router.get("", summary="All uploads that are kept")
+    def uploads() -> list[Upload]:
+        return [] if service.uploads is None else service.uploads.list()
+
+    @router.post("", status_code=201, summary="Send a video, as it is, as the body")
+    async def send(
+        request: Request,
+        name: Annotated[str, Query(max_length=400, description="What the video is called")] = "video",
+        model: Annotated[str | None, Query(max_length=200, description="A name that /api/options lists")] = None,
+    ) -> Upload:
+        queue = _uploads(service)
+        chosen = service.model_named(model)
+        most = int(1e6 * queue.limits.megabytes)
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length[:15]) > most:
+            raise HTTPException(413, f"a video has at most {queue.limits.megabytes:g} MB")
+        try:
+            job, path = queue.begin(_safe_name(name), chosen.name, chosen.spec)
+        except UploadRefusedError as refused:
+            raise HTTPException(429, str(refused)) from None
+        try:
+            size = await _receive(request, path, most)
+        except BaseException:
+            queue.remove(job.id)
+            raise
+        return queue.finish(job.id, size)
+
+    @router.get("/{number}", summary="How far an upload is")
+    def upload(number: str) -> Upload:
+        return _find(_uploads(service), number)
+
+    @router.delete("/{number}", status_code=204, summary="Cancel an upload, or remove it and its results")
+    def remove(number: str) -> Response:
+        if not _uploads(service).remove(number):
+            raise HTTPException(404, "there is no such upload")
+        return Response(status_code=204)
+
+    @router.get("/{number}/{result}", summary="overlay, labels or records", response_class=FileResponse)
+    def result(number: str, result: str) -> FileResponse:
+        queue = _uploads(service)
+        job, path = _find(queue, number), queue.result(number, result)
+        if path is None or not path.is_file():
+            raise HTTPException(404, f"there is no such result; a video that is done has {', '.join(RESULTS)}")
+        stem = Path(job.name).stem.encode("ascii", "replace").decode().replace("?", "_") or "video"
+        kind = "inline" if result == "overlay" else "attachment"
+        return FileResponse(
+            path, media_type=TYPES[result], filename=f"{stem}-{RESULTS[result]}", content_disposition_type=kind
+        )
+
+    return router
+
+
+async def _receive(request: Request, path: Path, most: int) -> int:
+    """Write a body to a file; its size."""
+    size = 0
+    chunks = request.stream()
+    with path.open("wb") as file:
+        try:
+            while True:
+                async with asyncio.timeout(PATIENCE):
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    break
+                size += len(chunk)
+                if size > most:
+                    raise HTTPException(413, f"a video has at most {most / 1e6:g} MB")
+                await asyncio.to_thread(_write, file, chunk)
+        except TimeoutError:
+            raise HTTPException(408, "no more of the video came") from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the connection broke off") from None
+        except OSError as error:
+            log.error("an upload cannot be written: %s", error)
+            raise HTTPException(507, "the server has no room for the video") from None
+    if not size:
+        raise HTTPException(422, "the video is empty; send it as the body of the request")
+    return size
+
+
+def _write(file: BinaryIO, chunk: bytes) -> None:
+    file.write(chunk)
+
+
+def _uploads(service: Service) -> Uploads:
+    if service.uploads is None:
+        raise HTTPException(403, "this server takes no videos")
+    return service.uploads
+
+
+def _find(uploads: Uploads, number: str) -> Upload:
+    job = uploads.get(number)
+    if job is None:
+        raise HTTPException(404, "there is no such upload")
+    return job
+
+
+def _safe_name(name: str) -> str:
+    """What an upload is shown as: no folders, nothing that cannot be printed, not too long."""
+    last = name.replace("\\", "/").rpartition("/")[2]
+    return "".join(letter for letter in last if letter.isprintable() and letter not in "<>\"'&")[:80].strip() or "video"

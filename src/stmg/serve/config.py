@@ -1,0 +1,233 @@
+"""What a server shows and allows, from a YAML file or the command line; checked here and nowhere else."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import yaml
+
+from stmg.checkpoints.resolve import ModelSpec
+from stmg.checkpoints.settings_file import SavedSettings, read_settings
+from stmg.errors import SettingsError, require
+from stmg.files import build_dataclass
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+MOST_STREAMS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamConfig:
+    """A stream of the page."""
+
+    name: str
+    """Small letters, digits and hyphens; what addresses and metrics call it."""
+    source: str = field(repr=False)
+    """What `stmg segment` takes, or street:SEED. May hold a password, so it is never shown: see `hide_credentials`."""
+    model: str | None = None
+    """A name as `--model` takes it; that of the file if None."""
+    settings: object = None
+    """A settings file, or its content."""
+    fps: float | None = None
+    """Frame rate of a folder of images or of a rendered street."""
+    loop: bool = True
+    """Whether a file starts again at its end."""
+
+    def __post_init__(self) -> None:
+        require(
+            NAME.fullmatch(self.name) is not None,
+            "the name of a stream has at most 40 small letters, digits and hyphens",
+            repr(self.name),
+        )
+        require(self.fps is None or 0.1 <= self.fps <= 240, "fps is from 0.1 to 240", self.fps)
+        require(self.source != "-", "standard input cannot be served; write it to a file, or give a URL", "-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadLimits:
+    """What people may drop on the page."""
+
+    megabytes: float = 500.0
+    """Of one file."""
+    waiting: int = 4
+    """Files that wait for their turn."""
+    kept: int = 12
+    """Files whose results are kept; the oldest is removed for a new one."""
+    minutes: float = 10.0
+    """Length of a video."""
+    megapixels: float = 9.0
+    """Of a frame."""
+    keep_hours: float = 6.0
+    """How long results are kept."""
+    work_minutes: float = 60.0
+    """How long one file may be worked on."""
+    memory_megabytes: float = 4000.0
+    """Of the process that works on it."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            require(value >= 0 if name == "waiting" else value > 0, f"uploads.{name} is above 0", value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordConfig:
+    """What is kept of every stream: overlay and records, in segments."""
+
+    folder: str
+    minutes: float = 5.0
+    """Length of a segment."""
+    gigabytes: float = 10.0
+    """Of all segments of all streams together; the oldest are removed."""
+    hours: float = 168.0
+    """After which a segment is removed."""
+
+    def __post_init__(self) -> None:
+        require(min(self.minutes, self.gigabytes, self.hours) > 0, "minutes, gigabytes and hours are above 0", self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeConfig:
+    """A server. As a file:
+
+    model: lite0-camvid
+    streams:
+      - {name: gate, source: "rtsp://user:secret@10.0.0.7/live"}
+      - {name: yard, source: camera:0, model: out/lite0-int8, settings: tuned.yaml}
+    sources: {spare: "rtsp://10.0.0.8/live"}
+    """
+
+    streams: tuple[StreamConfig, ...]
+    model: str | None = None
+    settings: object = None
+    """For streams that have none of their own."""
+    sources: dict[str, str] = field(default_factory=dict, repr=False)
+    """What clients may add besides the streams above, by name."""
+    host: str = "127.0.0.1"
+    port: int = 8000
+    hosts: tuple[str, ...] = ()
+    """Names by which the server may be addressed, besides localhost and addresses."""
+    token: str | None = field(default=None, repr=False)
+    """What clients must show; needed for any address but loopback."""
+    insecure: bool = False
+    """Allow another address without a token."""
+    record: RecordConfig | None = None
+    uploads: UploadLimits | None = field(default_factory=UploadLimits)
+    """None: the page takes no files."""
+    viewers: int = 200
+    """Connections that may look at pictures or figures at once."""
+    retry_seconds: tuple[float, float] = (1.0, 30.0)
+    """First and longest wait before a source that is down is opened again."""
+
+    def __post_init__(self) -> None:
+        names = [stream.name for stream in self.streams]
+        double = {name for name in names if names.count(name) > 1} | (set(names) & set(self.sources))
+        require(not double, "each stream and source has a name of its own", ", ".join(sorted(double)))
+        require(bool(self.streams or self.sources), "give at least one stream or source", "none")
+        require(len(self.streams) <= MOST_STREAMS, f"at most {MOST_STREAMS} streams", len(self.streams))
+        for name in self.sources:
+            require(NAME.fullmatch(name) is not None, "the name of a source has small letters, digits, hyphens", name)
+        require(0 <= self.port < 65536, "port is from 0 to 65535", self.port)
+        require(self.viewers > 0, "viewers is above 0", self.viewers)
+        require(0 < self.retry_seconds[0] <= self.retry_seconds[1], "retry_seconds grow", self.retry_seconds)
+        require(self.token is None or len(self.token) >= 8, "the token has at least 8 characters", "a shorter one")
+        if not is_loopback(self.host) and self.token is None and not self.insecure:
+            raise SettingsError(
+                f"{self.host} can be reached from other machines: set a token (--token, or STMG_TOKEN), or say "
+                "--insecure to let anyone in"
+            )
+
+    def stream_of(self, source: str) -> StreamConfig | None:
+        """What a client may add under this name; None if nothing."""
+        for stream in self.streams:
+            if stream.name == source:
+                return stream
+        if source in self.sources:
+            return StreamConfig(name=source, source=self.sources[source])
+        return None
+
+
+def read_config(path: Path, given: Mapping[str, object] | None = None) -> ServeConfig:
+    """The server in a YAML file; paths in it are relative to its folder. Errors name the file, never a source.
+
+    given: settings that come before those of the file.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
+    except (ValueError, yaml.YAMLError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f", line {where.line + 1}" if where is not None else ""
+        raise SettingsError(f"{path} is not YAML{line}") from None  # the text around it may hold a password
+    if not isinstance(content, Mapping):
+        raise SettingsError(f"{path} holds no settings by name, such as streams: [...]")
+    try:
+        config = build_dataclass(ServeConfig, {**content, **(given or {})})
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {hide_credentials(str(error))}") from None
+    folder = path.absolute().parent
+    streams = tuple(
+        replace(
+            stream,
+            source=_beside(folder, stream.source),
+            model=stream.model and _beside(folder, stream.model),
+            settings=_settings_beside(folder, stream.settings),
+        )
+        for stream in config.streams
+    )
+    return replace(
+        config,
+        streams=streams,
+        model=config.model and _beside(folder, config.model),
+        settings=_settings_beside(folder, config.settings),
+        sources={name: _beside(folder, source) for name, source in config.sources.items()},
+        record=config.record and replace(config.record, folder=str(folder / config.record.folder)),
+    )
+
+
+def make_model_spec(model: str | None, settings: object) -> ModelSpec:
+    """The model of a stream and how it is to run."""
+    if model is None:
+        raise SettingsError("no model is given; say --model NAME, or model: NAME in the configuration")
+    saved = SavedSettings()
+    if isinstance(settings, str | Path):
+        saved = read_settings(settings)
+    elif isinstance(settings, Mapping):
+        saved = build_dataclass(SavedSettings, settings, "settings")
+    elif settings is not None:
+        raise SettingsError(f"settings is a file, or settings by name; got {settings!r}")
+    return ModelSpec(
+        name=model,
+        runtime=saved.runtime,
+        precision=saved.precision,
+        threads=saved.threads,
+        size=saved.size,
+        streaming=saved.streaming(),
+    )
+
+
+def hide_credentials(text: str) -> str:
+    """A text without the passwords, queries and fragments of the URLs in it."""
+    return re.sub(r"([a-zA-Z][a-zA-Z0-9+.-]*://)(?:[^/?#\s]*@)?([^?#\s,;()'\"]*)(?:[?#][^\s,;()'\"]*)?", r"\1\2", text)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether nobody but this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _beside(folder: Path, name: str) -> str:
+    """A path relative to the folder of the configuration, where there is such a file; else the name as it is."""
+    return str(folder / name) if "://" not in name and (folder / name).exists() else name
+
+
+def _settings_beside(folder: Path, settings: object) -> object:
+    return _beside(folder, settings) if isinstance(settings, str) else settings

@@ -1,0 +1,243 @@
+"""Figures of a stream: rates, latency, anchors, audit, and a point per frame for the timeline."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from stmg.outputs.records import measure_areas
+from stmg.streaming.state import FrameResult
+
+SECONDS = 5.0  # over which rates are measured
+FRAMES = 300  # over which latency is
+HISTORY = 450  # points of the timeline that are kept
+TREND = 40  # audits that are kept
+BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Of the histogram of latency, in seconds."""
+AREAS_EVERY = 1.0  # seconds
+
+
+class Point(NamedTuple):
+    """A frame on the timeline."""
+
+    number: int
+    """Counts the results of the stream, from 1."""
+    seconds: float
+    """When its result was there, since the stream was added."""
+    level: str
+    anchored: bool
+    """Whether it is the first frame shown from another run of the network than the one before."""
+    distortion: float | None
+    drift: float | None
+    """Distortion added up since the frame that the labels come from."""
+    latency_ms: float
+    audit: float | None
+    """Share of the pixels that the network changed of what was shown."""
+
+
+@dataclass(frozen=True)
+class StreamFigures:
+    """The figures of a stream, now."""
+
+    source_fps: float = 0.0
+    """Frames that the source delivered."""
+    process_fps: float = 0.0
+    """Results."""
+    skipped_fps: float = 0.0
+    """Frames that were dropped for newer ones."""
+    network_fps: float = 0.0
+    """Runs of the network."""
+    latency_p50_ms: float | None = None
+    latency_p95_ms: float | None = None
+    network_ms: float | None = None
+    """What a run takes, median."""
+    anchor_frames: int | None = None
+    """Frames between the one shown and the one its labels come from."""
+    anchor_ms: float | None = None
+    """How old the computed frame is that the labels come from, as the frames' times tell."""
+    frame_index: int | None = None
+    frame_size: tuple[int, int] | None = None
+    """(height, width)."""
+    silent_seconds: float | None = None
+    """Since the last result."""
+    audit: float | None = None
+    """Share of the pixels that the last audit found changed."""
+    audit_mean: float | None = None
+    """Of the last audits."""
+    audit_trend: tuple[float, ...] = ()
+    """The last audits, oldest first."""
+    areas: dict[str, float] = field(default_factory=dict)
+    """Share of the pixels of each class."""
+    frames: dict[str, int] = field(default_factory=dict)
+    """Results by level, since the start."""
+    dropped: int = 0
+    network_runs: int = 0
+    reconnects: int = 0
+    audits: int = 0
+
+
+class Latencies(NamedTuple):
+    """A histogram as Prometheus wants it."""
+
+    counts: tuple[int, ...]
+    """Of each bucket, the last one without an upper bound."""
+    seconds: float
+    """Sum."""
+
+
+class FigureCounter:
+    """Counts what a stream does; written by its threads, read by anyone."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock, self._start = clock, threading.Lock(), clock()
+        self._arrived, self._results, self._dropped_rate, self._runs = (_Rate(clock) for _ in range(4))
+        self._latencies: deque[float] = deque(maxlen=FRAMES)
+        self._network_ms: deque[float] = deque(maxlen=FRAMES // 10)
+        self._points: deque[Point] = deque(maxlen=HISTORY)
+        self._steps: deque[float] = deque(maxlen=FRAMES)
+        self._times: deque[float | None] = deque(maxlen=FRAMES)
+        self._trend: deque[float] = deque(maxlen=TREND)
+        self._levels: Counter[str] = Counter()
+        self._histogram, self._seconds = [0] * (len(BUCKETS) + 1), 0.0
+        self._dropped = self._network_runs = self._reconnects = self._audits = self._number = 0
+        self._last: FrameResult | None = None
+        self._last_at = self._areas_at = -math.inf
+        self._areas: dict[str, float] = {}
+
+    def arrive(self, newly_dropped: int) -> None:
+        """A frame came from the source, and so many were dropped before it."""
+        with self._lock:
+            self._arrived.add(1 + newly_dropped)
+            self._dropped_rate.add(newly_dropped)
+            self._dropped += newly_dropped
+
+    def run_network(self, milliseconds: float | None) -> None:
+        """The network ran, for so long if that is known."""
+        with self._lock:
+            self._runs.add(1)
+            self._network_runs += 1
+            if milliseconds is not None:
+                self._network_ms.append(milliseconds)
+
+    def reconnect(self) -> None:
+        with self._lock:
+            self._reconnects += 1
+
+    def take(self, result: FrameResult, mode: str, class_names: tuple[str, ...] = ()) -> Point:
+        """A result is there; its point on the timeline."""
+        now = self._clock()
+        areas = measure_areas(result, class_names) if now - self._areas_at >= AREAS_EVERY else None
+        with self._lock:
+            self._number += 1
+            self._results.add(1)
+            self._levels[str(result.level)] += 1
+            self._latencies.append(result.latency_ms)
+            self._histogram[bisect_left(BUCKETS, result.latency_ms / 1000)] += 1
+            self._seconds += result.latency_ms / 1000
+            before = self._last
+            anchored = not result.stale and (
+                before is None or before.stale or result.anchor_distance != before.anchor_distance + 1
+            )
+            self._steps.append(0.0 if math.isnan(result.distortion) else result.distortion)
+            self._times.append(result.time)
+            drift = result.drift
+            if mode == "realtime":  # which reports the change of each step alone
+                drift = sum(list(self._steps)[-result.anchor_distance :]) if result.anchor_distance else 0.0
+            if result.audit is not None:
+                self._audits += 1
+                self._trend.append(round(result.audit.changed, 5))
+            point = Point(
+                self._number,
+                round(now - self._start, 3),
+                str(result.level),
+                anchored,
+                None if math.isnan(result.distortion) else round(result.distortion, 4),
+                None if math.isnan(drift) else round(drift, 4),
+                round(result.latency_ms, 2),
+                None if result.audit is None else round(result.audit.changed, 4),
+            )
+            self._points.append(point)
+            self._last, self._last_at = result, now
+            if areas is not None:
+                self._areas, self._areas_at = areas, now
+        return point
+
+    def points(self, after: int = 0) -> list[Point]:
+        """The timeline after the point of this number."""
+        with self._lock:
+            return [point for point in self._points if point.number > after]
+
+    def latencies(self) -> Latencies:
+        with self._lock:
+            return Latencies(tuple(self._histogram), self._seconds)
+
+    def read(self) -> StreamFigures:
+        """The figures, now."""
+        with self._lock:
+            last, ordered = self._last, sorted(self._latencies)
+            trend, distance = tuple(self._trend), None if self._last is None else self._last.anchor_distance
+            return StreamFigures(
+                source_fps=self._arrived.value(),
+                process_fps=self._results.value(),
+                skipped_fps=self._dropped_rate.value(),
+                network_fps=self._runs.value(),
+                latency_p50_ms=_quantile(ordered, 0.5),
+                latency_p95_ms=_quantile(ordered, 0.95),
+                network_ms=_quantile(sorted(self._network_ms), 0.5),
+                anchor_frames=distance,
+                anchor_ms=self._anchor_age(distance),
+                frame_index=None if last is None else last.index,
+                frame_size=None if last is None else (last.image.shape[0], last.image.shape[1]),
+                silent_seconds=None if last is None else round(self._clock() - self._last_at, 2),
+                audit=trend[-1] if trend else None,
+                audit_mean=round(sum(trend) / len(trend), 5) if trend else None,
+                audit_trend=trend,
+                areas=dict(self._areas),
+                frames=dict(self._levels),
+                dropped=self._dropped,
+                network_runs=self._network_runs,
+                reconnects=self._reconnects,
+                audits=self._audits,
+            )
+
+    def _anchor_age(self, distance: int | None) -> float | None:
+        if distance is None or not 0 <= distance < len(self._times):
+            return None
+        now, then = self._times[-1], self._times[-1 - distance]
+        return None if now is None or then is None else round(1000 * (now - then), 1)
+
+
+class _Rate:
+    """Events per second over the last seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._begun = clock, clock()
+        self._events: deque[tuple[float, int]] = deque()
+
+    def add(self, count: int) -> None:
+        now = self._clock()
+        if count:
+            if not self._events and now - self._begun > SECONDS:
+                self._begun = now - 1  # after a silence the rate is that of what comes now
+            self._events.append((now, count))
+        self._forget(now)
+
+    def value(self) -> float:
+        now = self._clock()
+        self._forget(now)
+        span = min(SECONDS, max(1.0, now - self._begun))
+        return round(sum(count for _, count in self._events) / span, 2)
+
+    def _forget(self, now: float) -> None:
+        while self._events and self._events[0][0] < now - SECONDS:
+            self._events.popleft()
+
+
+def _quantile(ordered: list[float], share: float) -> float | None:
+    return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 2) if ordered else None

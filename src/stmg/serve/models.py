@@ -1,0 +1,87 @@
+"""Models: each loaded once, however many streams use it, and one worker that runs the networks in the background."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stmg.checkpoints.resolve import ModelSpec, resolve, working_size
+from stmg.segmenter import VideoSegmenter
+from stmg.serve.figures import FigureCounter
+from stmg.streaming.realtime import step_back
+from stmg.streaming.working_size import fit_size
+
+
+@dataclass(frozen=True)
+class Model:
+    """A loaded model."""
+
+    name: str
+    """Without the folders it lies in."""
+    spec: ModelSpec
+    segmenter: VideoSegmenter
+    own_size: tuple[int, int]
+    """(height, width) it is meant for."""
+
+    def segmenter_for(self, spec: ModelSpec, source: tuple[int, int] | None, **options: Any) -> VideoSegmenter:
+        """A segmenter over the same weights at the size to work at for this source, with settings of its own."""
+        size = self.working_size(spec, source)
+        return self.segmenter.another(**{**spec.streaming, "working_size": size, **options})
+
+    def working_size(self, spec: ModelSpec, source: tuple[int, int] | None) -> tuple[int, int] | None:
+        """(height, width) to work at for a source of this size; None: at its own."""
+        if spec.size is not None or source is None:
+            return spec.size
+        size = fit_size(self.own_size, source)
+        return size and (self.segmenter.runtime.input_size or size)  # else frames would be stretched to it anyway
+
+
+class Models:
+    """Loads models; streams whose specs differ only in how they stream share one."""
+
+    def __init__(self, load: Callable[[ModelSpec], VideoSegmenter] = resolve) -> None:
+        self._load, self._lock = load, threading.Lock()
+        self._loaded: list[Model] = []
+        # One worker: a network uses all cores by itself, and two at once would both be late.
+        self.executor = ThreadPoolExecutor(1, thread_name_prefix="stmg-network", initializer=step_back)
+
+    def get(self, spec: ModelSpec) -> Model:
+        """The model of a spec, loaded if it is not yet."""
+        with self._lock:
+            key = replace(spec, streaming={}, size=None)
+            for model in self._loaded:
+                if replace(model.spec, streaming={}, size=None) == key:
+                    return model
+            segmenter = self._load(replace(spec, streaming={}))
+            model = Model(Path(spec.name).name or spec.name, spec, segmenter, working_size(spec))
+            self._loaded.append(model)
+            return model
+
+    @property
+    def loaded(self) -> list[Model]:
+        return list(self._loaded)
+
+    def close(self) -> None:
+        """Let the worker end after the run it is at."""
+        self.executor.shutdown(wait=False, cancel_futures=True)
+
+
+class CountedExecutor(Executor):
+    """Hands on to another executor, and counts and times what one stream gives it."""
+
+    def __init__(self, executor: Executor, figures: FigureCounter) -> None:
+        self._executor, self._figures = executor, figures
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        def run() -> Any:
+            begun = time.perf_counter()
+            value = function(*args, **kwargs)
+            self._figures.run_network(1000 * (time.perf_counter() - begun))
+            return value
+
+        return self._executor.submit(run)

@@ -1,0 +1,115 @@
+"""Recording: overlay and records of a stream in segments, the oldest removed before they take too much."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from stmg.outputs.background import Background
+from stmg.outputs.overlay_video import OverlayVideo
+from stmg.outputs.records import Records
+from stmg.outputs.sink import Sink, Sinks
+from stmg.serve.config import RecordConfig
+from stmg.streaming.state import FrameResult
+
+SUFFIXES = (".mp4", ".jsonl")
+TRY_AGAIN = 30.0  # seconds after a segment that could not be written
+log = logging.getLogger("stmg.serve")
+
+
+class SegmentRecorder:
+    """Writes a stream to `folder/stream/TIME.mp4` and `.jsonl`, a new pair every few minutes.
+
+    A disk that is full or gone ends the segment, is said in `state`, and is tried again; the stream goes on.
+    """
+
+    def __init__(
+        self,
+        config: RecordConfig,
+        stream: str,
+        class_names: tuple[str, ...] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._config, self._folder = config, Path(config.folder) / stream
+        self._class_names, self._clock = class_names, clock
+        self._lock = threading.Lock()
+        self._sink: Sink | None = None
+        self._paths: tuple[Path, ...] = ()
+        self._begun = 0.0
+        self._retry_at = 0.0
+        self._error: str | None = None
+        self._closed = False
+
+    @property
+    def state(self) -> str:
+        return "recording" if self._error is None else self._error
+
+    def write(self, result: FrameResult) -> None:
+        with self._lock:
+            now = self._clock()
+            if self._closed or now < self._retry_at:
+                return
+            try:
+                if self._sink is not None and now - self._begun >= 60 * self._config.minutes:
+                    self._finish()
+                if self._sink is None:
+                    self._begin(now)
+                assert self._sink is not None
+                self._sink.write(result)
+                self._error = None
+            except OSError as error:
+                self._error, self._retry_at = f"not recording: {error.strerror or error}", now + TRY_AGAIN
+                log.error("%s: %s", self._folder, self._error)
+                sink, self._sink = self._sink, None
+                try:
+                    if sink is not None:
+                        sink.close()
+                except OSError:
+                    pass  # the first error is the one that was said
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            try:
+                self._finish()
+            except OSError as error:
+                self._error = f"not recording: {error.strerror or error}"
+                log.error("%s: %s", self._folder, self._error)
+
+    def _begin(self, now: float) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S%fZ")
+        video, records = (self._folder / f"{stamp}{suffix}" for suffix in SUFFIXES)
+        self._paths = (video, records)
+        # Frames have times of their own, so the rate is only what the file says it is about.
+        sinks = Sinks(OverlayVideo(video, 15.0), Records(records, areas=True, class_names=self._class_names))
+        self._sink, self._begun = Background(sinks), now
+        remove_old_segments(self._config, now, keep=self._paths)
+
+    def _finish(self) -> None:
+        sink, self._sink = self._sink, None
+        if sink is not None:
+            sink.close()
+
+
+def remove_old_segments(config: RecordConfig, now: float, keep: tuple[Path, ...] = ()) -> None:
+    """Remove the oldest segments of all streams until both limits hold."""
+    segments = []
+    for path in Path(config.folder).glob("*/*"):
+        if path.suffix in SUFFIXES and path not in keep and path.is_file():
+            try:
+                status = path.stat()
+            except OSError:  # removed by another stream meanwhile
+                continue
+            segments.append((status.st_mtime, status.st_size, path))
+    segments.sort()
+    total = sum(size for _, size, _ in segments)
+    for changed, size, path in segments:
+        if total <= 1e9 * config.gigabytes and now - changed <= 3600 * config.hours:
+            break
+        path.unlink(missing_ok=True)
+        total -= size

@@ -1,0 +1,232 @@
+"""The service: streams that can be added, changed and removed, and everything that is shared among them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stmg.checkpoints.resolve import ModelSpec
+from stmg.errors import SettingsError
+from stmg.outputs.records import describe_result
+from stmg.serve.channels import Channel
+from stmg.serve.config import MOST_STREAMS, ServeConfig, StreamConfig, make_model_spec
+from stmg.serve.models import Model, Models
+from stmg.serve.pictures import Pictures
+from stmg.serve.recording import SegmentRecorder
+from stmg.serve.stream import LiveStream
+from stmg.serve.uploads import Uploads
+from stmg.streaming.state import FrameResult
+
+TICK = 0.5  # seconds from one event with figures to the next
+RESULT_DEPTH = 64  # results that a late listener can still get
+SNAPSHOTS = 4  # of a stream that are kept
+STOP_SECONDS = 3.0
+
+
+class Snapshot:
+    """A result that somebody wants to keep, and how it was shown."""
+
+    def __init__(self, result: FrameResult, opacity: float) -> None:
+        self.result, self.opacity = result, opacity
+
+
+@dataclass
+class Shown:
+    """A stream and who looks at it."""
+
+    stream: LiveStream
+    pictures: Pictures
+    results: Channel
+    snapshots: OrderedDict[str, Snapshot]
+
+
+class Service:
+    """Everything behind the API.
+
+    make_spec: the model of a stream, and how it is to run.
+    """
+
+    def __init__(self, config: ServeConfig, make_spec: Callable[[StreamConfig], ModelSpec] | None = None) -> None:
+        self.config, self.models = config, Models()
+        self._make_spec = make_spec or partial(_spec_of, config)
+        self._folder = tempfile.TemporaryDirectory(prefix="stmg-serve-", ignore_cleanup_errors=True)
+        self._shown: dict[str, Shown] = {}
+        self._lock = threading.Lock()
+        self.events = Channel()
+        self.viewers = 0
+        """Connections that look at pictures or listen to events."""
+        self.stopping = False
+        self._sent: dict[str, int] = {}
+        self._ticker: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._streams = [self._make_stream(stream) for stream in config.streams]
+        for name in config.sources:  # their model is loaded now, and what does not fit is said now
+            self.models.get(self._make_spec(self._allowed(name)))
+        limits = config.uploads
+        self.uploads = None if limits is None else Uploads(Path(self._folder.name) / "uploads", limits)
+
+    @property
+    def shown(self) -> list[Shown]:
+        return list(self._shown.values())
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every stream is live, or known to be down."""
+        starting = any(shown.stream.status.state == "starting" for shown in self.shown)
+        return not self.stopping and self._loop is not None and not starting
+
+    def find(self, name: str) -> Shown | None:
+        return self._shown.get(name)
+
+    async def start(self) -> None:
+        """Begin all streams; inside the event loop."""
+        self._loop = asyncio.get_running_loop()
+        for stream in self._streams:
+            self._show(stream)
+        if self.uploads is not None:
+            self.uploads.start()
+        self._ticker = asyncio.create_task(self._tick())
+
+    def send_away(self) -> None:
+        """End every answer that would go on for ever."""
+        self.stopping = True
+        for shown in self.shown:
+            self._send_away(shown)
+        for viewer in list(self.events.viewers):
+            viewer.close()
+
+    async def stop(self) -> None:
+        """End all streams, close their files and remove what was kept for the time being."""
+        self.send_away()
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await asyncio.to_thread(self._stop)
+
+    def add(self, source: str, name: str | None, model: str | None) -> LiveStream:
+        """Begin a stream of a source that the configuration names."""
+        config = self._allowed(source)
+        if model is not None:
+            names = {loaded.name: loaded.spec.name for loaded in self.models.loaded}
+            if model not in names:
+                raise SettingsError(f"model is one of {', '.join(names)}; got {model!r}")
+            config = replace(config, model=names[model])
+        with self._lock:
+            taken = name or _free_name(source, self._shown)
+            if taken in self._shown:
+                raise SettingsError(f"there is a stream called {taken} already")
+            if len(self._shown) >= MOST_STREAMS:
+                raise SettingsError(f"there are {MOST_STREAMS} streams already; remove one first")
+            stream = self._make_stream(replace(config, name=taken))
+            self._show(stream)
+        return stream
+
+    def remove(self, name: str) -> bool:
+        """End a stream; whether there was one. To be called outside the event loop."""
+        with self._lock:
+            shown = self._shown.pop(name, None)
+        if shown is None:
+            return False
+        shown.stream.stop()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._send_away, shown)
+        shown.stream.join(STOP_SECONDS)
+        return True
+
+    def summary(self, *, history: bool = False) -> bytes:
+        """An event with the figures of all streams, and the points of their timelines since the last one, or all."""
+        streams = []
+        for shown in self.shown:
+            stream = shown.stream
+            after = 0 if history else self._sent.get(stream.name, 0)
+            points = stream.figures.points(after)
+            if not history and points:
+                self._sent[stream.name] = points[-1].number
+            streams.append({**asdict(stream.info()), "viewers": shown.pictures.viewers, "points": points})
+        uploads = [] if self.uploads is None else [asdict(job) for job in self.uploads.list()]
+        content = {"time": time.time(), "history": history, "streams": streams, "uploads": uploads}
+        return b"event: figures\ndata: " + json.dumps(content).encode() + b"\n\n"
+
+    def model_named(self, name: str | None) -> Model:
+        """A loaded model; the first one if no name is given."""
+        loaded = self.models.loaded
+        for model in loaded:
+            if name in (None, model.name):
+                return model
+        raise SettingsError(f"model is one of {', '.join(model.name for model in loaded)}; got {name!r}")
+
+    def _allowed(self, source: str) -> StreamConfig:
+        config = self.config.stream_of(source)
+        if config is None:
+            names = [stream.name for stream in self.config.streams] + list(self.config.sources)
+            raise SettingsError(f"source is one of {', '.join(names)}, as the configuration allows; got {source!r}")
+        return config
+
+    def _make_stream(self, config: StreamConfig) -> LiveStream:
+        spec = self._make_spec(config)
+        recorder = None
+        if self.config.record is not None:
+            class_names = self.models.get(spec).segmenter.class_names
+            recorder = SegmentRecorder(self.config.record, config.name, class_names)
+        return LiveStream(config, spec, self.models, Path(self._folder.name), self.config.retry_seconds, recorder)
+
+    def _show(self, stream: LiveStream) -> None:
+        assert self._loop is not None
+        loop, results = self._loop, Channel(RESULT_DEPTH)
+
+        def publish(result: FrameResult) -> None:
+            if results.viewers:
+                record = describe_result(result, areas=True, class_names=stream.model.segmenter.class_names)
+                results.post(loop, b"event: result\ndata: " + json.dumps(record).encode() + b"\n\n")
+
+        stream.on_result = publish
+        self._shown[stream.name] = Shown(
+            stream, Pictures(stream, loop, self.models.executor), results, OrderedDict[str, Snapshot]()
+        )
+        stream.start()
+
+    def _send_away(self, shown: Shown) -> None:
+        shown.pictures.close()
+        for viewer in list(shown.results.viewers):
+            viewer.close()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            if self.events.viewers:
+                self.events.publish(self.summary())
+
+    def _stop(self) -> None:
+        shown = self.shown
+        for item in shown:
+            item.stream.stop()
+        if self.uploads is not None:
+            self.uploads.stop()
+        if shown:
+            with ThreadPoolExecutor(len(shown)) as pool:  # each may take its time to close its files
+                list(pool.map(lambda item: item.stream.join(STOP_SECONDS), shown))
+        self.models.close()
+        self._folder.cleanup()
+
+
+def _spec_of(config: ServeConfig, stream: StreamConfig) -> ModelSpec:
+    settings = config.settings if stream.settings is None else stream.settings
+    return make_model_spec(stream.model or config.model, settings)
+
+
+def _free_name(source: str, taken: dict[str, Any]) -> str:
+    """The name of a source, numbered if there is a stream of that name."""
+    number, name = 1, source
+    while name in taken:
+        number += 1
+        name = f"{source[:36]}-{number}"
+    return name

@@ -1,0 +1,150 @@
+"""Sources of live streams: cameras and URLs as they are, files and rendered streets played at their own rate."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Protocol
+
+import av
+
+from stmg.data.synthetic.scene import Scene
+from stmg.errors import SettingsError, VideoError
+from stmg.serve.config import StreamConfig
+from stmg.video.frames import Frame
+from stmg.video.pace import PacedSource, pace
+from stmg.video.sources import VideoSource, open_video
+
+STREET_FPS, STREET_SECONDS, STREET_SIZE = 15.0, 10.0, (360, 480)
+STREET = re.compile(r"street:(\d{1,9})")
+
+
+class LiveSource(Protocol):
+    """An iterator of frames that come at their own rate."""
+
+    size: tuple[int, int] | None
+    """(height, width), as the source declares it."""
+
+    @property
+    def dropped(self) -> int:
+        """Frames that nobody came for in time."""
+
+    def __next__(self) -> Frame:
+        """The newest frame; `StopIteration` after the last."""
+
+    def close(self) -> None:
+        """Let go of it; whoever waits for a frame gets none. May be called from any thread."""
+
+
+def open_source(
+    config: StreamConfig, folder: Path, stopped: threading.Event, *, motion_vectors: bool = False
+) -> LiveSource:
+    """Open the source of a stream; rendered streets are kept as videos in `folder`."""
+    street = STREET.fullmatch(config.source)
+    if config.source.startswith("street:") and street is None:
+        raise SettingsError(f"a rendered street is named by its seed, like street:7; got {config.source}")
+    if street is not None:
+        path = render_street(int(street[1]), config.fps or STREET_FPS, folder, stopped)
+        return PlayedFile(lambda: open_video(path, motion_vectors=motion_vectors), config.loop, stopped)
+
+    def reopen() -> VideoSource:
+        # Whoever reads is late by at most the one frame that waits. A source that breaks off says so at once: when to
+        # try again is the stream's decision, and shown.
+        return open_video(config.source, motion_vectors=motion_vectors, ahead=1, fps=config.fps, retries=0)
+
+    source = reopen()
+    if source.live:
+        return source
+    return PlayedFile(reopen, config.loop, stopped, source)
+
+
+class PlayedFile:
+    """A file played at its own rate, over and over unless `loop` is false; indices and times go on."""
+
+    def __init__(
+        self,
+        reopen: Callable[[], VideoSource],
+        loop: bool,
+        stopped: threading.Event,
+        first: VideoSource | None = None,
+    ) -> None:
+        self._reopen, self._loop, self._stopped = reopen, loop, stopped
+        self._closed = threading.Event()
+        self._file = first or reopen()
+        self._paced = self._pace()
+        self.size = self._file.size
+        self._dropped = 0
+        self._index = self._last_index = -1
+        self._time, self._last_time = 0.0, 0.0
+        self._empty = True
+
+    @property
+    def dropped(self) -> int:
+        return self._dropped + self._paced.dropped
+
+    def __next__(self) -> Frame:
+        while not self._closed.is_set() and not self._stopped.is_set():
+            frame = next(self._paced, None)
+            if frame is not None:
+                self._empty = False
+                self._last_index = self._index + 1 + (frame.index or 0)
+                moment = None if frame.time is None else self._time + frame.time
+                self._last_time = self._last_time if moment is None else moment
+                return replace(frame, index=self._last_index, time=moment)
+            if self._empty:
+                raise VideoError(f"{self._file.name} holds no frame that can be decoded; check that it is complete")
+            if not self._loop:
+                break
+            self._start_again()
+        raise StopIteration
+
+    def __iter__(self) -> PlayedFile:
+        return self
+
+    def close(self) -> None:
+        self._closed.set()
+        self._file.close()
+
+    def _start_again(self) -> None:
+        interval = 1 / (self._file.fps or 25.0)
+        self._closed.wait(interval)  # the last frame is shown as long as the others
+        self._dropped += self._paced.dropped
+        self._index, self._time, self._empty = self._last_index, self._last_time + interval, True
+        self._file.close()
+        self._file = self._reopen()
+        self._paced = self._pace()
+        if self._closed.is_set():  # while it was opened
+            self._file.close()
+
+    def _pace(self) -> PacedSource:
+        if self._file.fps is None:
+            self._file.close()
+            raise SettingsError(f"{self._file.name} has no frame rate to be played at; give its fps")
+        return pace(self._file, sleep=self._closed.wait)
+
+
+_rendering = threading.Lock()
+
+
+def render_street(seed: int, fps: float, folder: Path, stopped: threading.Event) -> Path:
+    """A rendered street as a video of ten seconds, drawn once."""
+    path = folder / f"street-{seed}-{fps:g}.mp4"
+    with _rendering:
+        if path.exists():
+            return path
+        part = path.with_suffix(".part.mp4")
+        scene = Scene(seed, STREET_SIZE, "fixed" if seed % 4 == 3 else "drive", fps=fps)
+        with av.open(str(part), "w") as container:
+            stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1001), options={"crf": "18"})
+            stream.height, stream.width, stream.pix_fmt = *STREET_SIZE, "yuv420p"
+            for index in range(max(2, round(STREET_SECONDS * fps))):
+                if stopped.is_set():
+                    raise VideoError("stopped while its street was rendered")
+                container.mux(stream.encode(av.VideoFrame.from_ndarray(scene.frame(index)[0], format="rgb24")))
+            container.mux(stream.encode(None))
+        part.rename(path)
+    return path

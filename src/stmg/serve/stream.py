@@ -1,0 +1,240 @@
+"""A live stream: a thread that opens the source, segments it, and opens it again when it breaks off."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stmg.checkpoints.resolve import ModelSpec
+from stmg.errors import StmgError
+from stmg.segmenter import VideoSegmenter
+from stmg.serve.config import StreamConfig, hide_credentials
+from stmg.serve.figures import FigureCounter
+from stmg.serve.models import CountedExecutor, Models
+from stmg.serve.sources import LiveSource, open_source
+from stmg.serve.state import Controls, Recorder, Status, StreamInfo
+from stmg.streaming.delay import limit_delay
+from stmg.streaming.schedulers import DriftBudget, Level
+from stmg.streaming.state import FrameResult
+from stmg.video.frames import Frame
+
+DELAY = 14  # frames by which a result may lag in offline mode
+log = logging.getLogger("stmg.serve")
+
+
+class LiveStream:
+    """One stream; what goes wrong in it stays in it."""
+
+    def __init__(
+        self,
+        config: StreamConfig,
+        spec: ModelSpec,
+        models: Models,
+        folder: Path,
+        retry_seconds: tuple[float, float] = (1.0, 30.0),
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.config, self.spec, self.model = config, spec, models.get(spec)
+        self.figures, self.recorder = FigureCounter(), recorder
+        self._folder, self._retry = folder, retry_seconds
+        self._executor = CountedExecutor(models.executor, self.figures)
+        mode = str(spec.streaming.get("mode") or "realtime")
+        settings = self.model.segmenter_for(spec, None, mode=mode).settings
+        controls = Controls(mode=mode, motion=settings.motion.name, max_change=settings.max_change)
+        self._make_segmenter(controls, None)  # refuses settings that do not fit each other
+        self._controls, self._version = controls, 0
+        self._status = Status(since=time.time())
+        self._changed = threading.Condition()
+        self._stopped = threading.Event()
+        self._newest: FrameResult | None = None
+        self._newest_version = 0
+        self._source: LiveSource | None = None
+        self._thread = threading.Thread(target=self._run, name=f"stream-{config.name}", daemon=True)
+        self.on_result: Callable[[FrameResult], None] = lambda result: None
+        """Called with each result, in the stream's thread."""
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
+    def controls(self) -> Controls:
+        return self._controls
+
+    @property
+    def status(self) -> Status:
+        return self._status
+
+    @property
+    def newest(self) -> FrameResult | None:
+        """The last result."""
+        return self._newest
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask it to end; `join` waits until it has."""
+        self._stopped.set()
+        source = self._source
+        if source is not None:
+            source.close()
+        with self._changed:
+            self._changed.notify_all()
+
+    def join(self, timeout: float) -> bool:
+        """Whether it ended in time. Whatever is recorded is finished in any case."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+        if self.recorder is not None:
+            self.recorder.close()
+        return not self._thread.is_alive()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped.is_set()
+
+    def change(self, changes: dict[str, Any]) -> Controls:
+        """Change controls by name, from the next frame on; an error if they do not fit the model."""
+        with self._changed:
+            controls = replace(self._controls, **changes)
+            if controls.streaming() != self._controls.streaming():
+                self._make_segmenter(controls, None)
+                self._version += 1
+            if controls.opacity != self._controls.opacity:
+                self._newest_version += 1  # what is shown is to be drawn again, paused or not
+            self._controls = controls
+            self._changed.notify_all()
+        return controls
+
+    def info(self) -> StreamInfo:
+        settings = self.model.segmenter.settings
+        colors = dict(zip(settings.class_names, settings.palette.tolist(), strict=False))
+        return StreamInfo(
+            name=self.name,
+            source=hide_credentials(self.config.source if "://" in self.config.source else _shown(self.config.source)),
+            model=self.model.name,
+            status=self._status,
+            controls=self._controls,
+            figures=self.figures.read(),
+            classes={name: (color[0], color[1], color[2]) for name, color in colors.items()},
+            recording=None if self.recorder is None else self.recorder.state,
+        )
+
+    def wait_newer(self, version: int, timeout: float) -> tuple[int, FrameResult] | None:
+        """The newest result if it, or how it is drawn, is newer than a version; waits for one so many seconds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._newest_version > version or self.is_stopped, timeout)
+            if self._newest is None or self._newest_version <= version:
+                return None
+            return self._newest_version, self._newest
+
+    def _run(self) -> None:
+        failures = 0
+        while not self.is_stopped:
+            before = self._newest
+            try:
+                self._play()
+                if not self.is_stopped:
+                    self._set_status("ended", "the video is over")
+                return
+            except StmgError as error:
+                reason = hide_credentials(" ".join(str(error).split()))
+            except Exception as error:
+                log.error("stream %s: %s", self.name, hide_credentials(repr(error)))
+                reason = f"an error in the network or in stmg: {hide_credentials(str(error)) or type(error).__name__}"
+            if self.is_stopped:
+                return
+            failures = 0 if self._newest is not before else failures + 1
+            wait = min(self._retry[1], self._retry[0] * 2.0 ** min(failures, 16))
+            if (self._status.state, self._status.reason) != ("offline", reason):  # said once, not at each attempt
+                log.warning("stream %s is down: %s", self.name, reason)
+            self._set_status("offline", reason, time.time() + wait)
+            self._stopped.wait(wait)
+            self.figures.reconnect()
+
+    def _play(self) -> None:
+        """Segment the source until it ends, breaks off, or the stream is stopped."""
+        if self.config.source.startswith("street:"):
+            self._set_status("starting", "the street is being rendered")
+        vectors = self._controls.motion == "codec"
+        source = open_source(self.config, self._folder, self._stopped, motion_vectors=vectors)
+        self._source = source
+        with closing(source):
+            frames = _Frames(self, source)
+            while not self.is_stopped and not frames.ended:
+                self._segment(frames, source)
+
+    def _segment(self, frames: _Frames, source: LiveSource) -> None:
+        """Segment with the controls as they are, until they change or there are no more frames."""
+        with self._changed:
+            version, controls = self._version, self._controls
+        segmenter = self._make_segmenter(controls, source.size)
+        executor = self._executor if controls.mode == "realtime" else None
+        with closing(segmenter.stream(frames, executor=executor)) as results:  # type: ignore[type-var]
+            for result in results:
+                self._take(result, controls.mode)
+                if self._version != version or self.is_stopped:
+                    break
+
+    def _make_segmenter(self, controls: Controls, size: tuple[int, int] | None) -> VideoSegmenter:
+        options, own = controls.streaming(), self.model.segmenter_for(self.spec, None, mode="realtime").settings
+        if controls.mode == "online" and controls.max_change is not None:
+            # Only a drift budget can be steered, and somebody at the page wants it steered now.
+            options["scheduler"] = own.scheduler if isinstance(own.scheduler, DriftBudget) else DriftBudget()
+        if controls.mode == "offline":
+            options["offline"] = limit_delay(own.offline, DELAY)
+        return self.model.segmenter_for(self.spec, size, **options)
+
+    def _take(self, result: FrameResult, mode: str) -> None:
+        if mode != "realtime" and result.level is not Level.CARRY:
+            self.figures.run_network(result.latency_ms if mode == "online" else None)
+        self.figures.take(result, mode, self.model.segmenter.class_names)
+        if self._status.state != "live":
+            self._set_status("live")
+        if self.recorder is not None:
+            self.recorder.write(result)
+        with self._changed:
+            self._newest, self._newest_version = result, self._newest_version + 1
+            self._changed.notify_all()
+        self.on_result(result)
+
+    def _set_status(self, state: str, reason: str | None = None, next_try: float | None = None) -> None:
+        since = self._status.since if state == self._status.state else time.time()
+        self._status = Status(state, reason, since, next_try)
+
+
+class _Frames:
+    """The frames of a source as they come; none while the stream is paused."""
+
+    def __init__(self, stream: LiveStream, source: LiveSource) -> None:
+        self._stream, self._source = stream, source
+        self._dropped = 0
+        self.ended = False
+
+    def __iter__(self) -> Iterator[Frame]:
+        return self
+
+    def __next__(self) -> Frame:
+        while not self._stream.is_stopped:
+            try:
+                frame = next(self._source)
+            except StopIteration:
+                break
+            dropped, self._dropped = self._source.dropped - self._dropped, self._source.dropped
+            self._stream.figures.arrive(dropped)
+            if not self._stream.controls.paused:
+                return frame
+        self.ended = True
+        raise StopIteration
+
+
+def _shown(source: str) -> str:
+    """A path without the folders it lies in."""
+    return source if ":" in source else Path(source).name

@@ -1,0 +1,155 @@
+"""What works on an uploaded video: a process of its own, which may be killed at any moment."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import resource
+import signal
+import time
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image as PillowImage
+
+from stmg.checkpoints.resolve import ModelSpec
+from stmg.errors import StmgError, VideoError
+from stmg.outputs.background import Background
+from stmg.outputs.overlay_video import OverlayVideo
+from stmg.outputs.records import Records
+from stmg.outputs.sink import FileSink, Sinks
+from stmg.serve.config import UploadLimits
+from stmg.serve.models import Models
+from stmg.streaming.state import FrameResult
+from stmg.video.frames import Frame
+from stmg.video.overlay import make_color_table
+from stmg.video.sources import open_video
+
+# Containers that hold a video and nothing else. A playlist would have FFmpeg open whatever files or addresses it names.
+FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,ogg,asf"
+RESULTS = {"overlay": "overlay.mp4", "labels": "labels.zip", "records": "records.jsonl"}
+SOURCE = "source"
+MOST_FPS = 240
+REPORT_EVERY = 0.2  # seconds
+
+
+@dataclass(frozen=True)
+class Work:
+    """An uploaded video and what is to be done with it."""
+
+    folder: Path
+    """Holds the video, and will hold the results."""
+    name: str
+    """What its owner calls it."""
+    spec: ModelSpec
+    limits: UploadLimits
+
+
+@dataclass(frozen=True)
+class Report:
+    """How far the work is."""
+
+    frames: int = 0
+    total: int | None = None
+    """Frames to expect, often an estimate."""
+    error: str | None = None
+    done: bool = False
+
+
+def run(work: Work, reports: Connection) -> None:
+    """Segment the video, reporting on the way. What the parent does not read ends this process too."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which stops us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.nice(10)  # live streams come first
+    largest = int(1e6 * max(20 * work.limits.megabytes, 2000))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with contextlib.suppress(BrokenPipeError, OSError):
+        try:
+            frames = _segment(work, reports)
+            reports.send(Report(frames, frames, done=True))
+        except (StmgError, OSError) as error:
+            path = str(work.folder / SOURCE)
+            reports.send(Report(error=" ".join(str(error).replace(path, work.name).split())))
+        except Exception as error:
+            reports.send(Report(error=f"the video could not be processed ({type(error).__name__})"))
+
+
+def check_video(path: Path, name: str, limits: UploadLimits) -> None:
+    """Refuse what is not a video in a container that stands alone, or too large in any way."""
+    try:
+        with av.open(str(path), options={"format_whitelist": FORMATS}, metadata_errors="ignore") as container:
+            stream: Any = container.streams.best("video")
+            if stream is None or stream.codec_context is None:
+                raise VideoError(f"{name} has no video in it")
+            pixels = stream.width * stream.height
+            seconds = None if container.duration is None else container.duration / av.time_base
+    except av.FFmpegError:
+        raise VideoError(f"{name} is not a video that is taken here; give mp4, mov, mkv, webm, avi or ts") from None
+    if pixels > 1e6 * limits.megapixels:
+        raise VideoError(f"{name} has {pixels / 1e6:.1f} megapixels a frame; at most {limits.megapixels:g} are taken")
+    if seconds is not None and seconds > 60 * limits.minutes:
+        raise VideoError(f"{name} lasts {seconds / 60:.1f} minutes; at most {limits.minutes:g} are taken")
+
+
+def _segment(work: Work, reports: Connection) -> int:
+    """How many frames were segmented."""
+    source = work.folder / SOURCE
+    check_video(source, work.name, work.limits)
+    models = Models()
+    model = models.get(work.spec)
+    with open_video(source) as video:
+        segmenter = model.segmenter_for(work.spec, video.size, mode="offline")
+        paths = {name: work.folder / file for name, file in RESULTS.items()}
+        sinks = Sinks(
+            OverlayVideo(paths["overlay"], video.fps or 25.0),
+            LabelArchive(paths["labels"], segmenter.palette),
+            Records(paths["records"], areas=True, class_names=segmenter.class_names),
+        )
+        last, number = 0.0, 0
+        with Background(sinks) as sink:
+            for number, result in enumerate(segmenter.stream(_bounded(video, work)), 1):
+                sink.write(result)
+                if time.monotonic() - last > REPORT_EVERY:
+                    last = time.monotonic()
+                    reports.send(Report(number, video.num_frames))
+    models.close()
+    return number
+
+
+def _bounded(frames: Iterator[Frame], work: Work) -> Iterator[Frame]:
+    """The frames, as long as they keep to the limits: what a file says of itself may not be true."""
+    limits = work.limits
+    for number, frame in enumerate(frames):
+        height, width = frame.size
+        if height * width > 1e6 * limits.megapixels:
+            raise VideoError(f"{work.name} has frames of {width}x{height}; too large to be taken")
+        if number > MOST_FPS * 60 * limits.minutes or (frame.time or 0.0) > 60 * limits.minutes:
+            raise VideoError(f"{work.name} lasts longer than the {limits.minutes:g} minutes that are taken")
+        yield frame
+
+
+class LabelArchive(FileSink):
+    """Class ids as one PNG per frame, in a ZIP file."""
+
+    def __init__(self, path: Path, palette: NDArray[np.uint8]) -> None:
+        super().__init__(path)
+        self._archive = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)  # PNGs are packed already
+        self._palette = make_color_table(palette).tobytes()
+
+    def _write(self, result: FrameResult) -> None:
+        image, data = PillowImage.fromarray(result.labels), io.BytesIO()
+        image.putpalette(self._palette)
+        image.save(data, "PNG", compress_level=6)
+        self._archive.writestr(f"{result.index:06d}.png", data.getvalue())
+
+    def _finish(self) -> None:
+        self._archive.close()

@@ -1,0 +1,239 @@
+"""The API over a real server: streams listed, added, changed, removed; pictures, results, metrics."""
+
+import io
+import json
+import time
+
+import cv2
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+from prometheus_client.parser import text_string_to_metric_families
+
+from servers import make_config, run_server
+
+
+def read_jpegs(server, path, count):
+    """The first pictures of a multipart answer."""
+    pictures, rest = [], b""
+    with server.client.stream("GET", path) as response:
+        assert response.headers["content-type"].startswith("multipart/x-mixed-replace")
+        for chunk in response.iter_raw():
+            rest += chunk
+            while b"\r\n\r\n" in rest:
+                head, _, body = rest.partition(b"\r\n\r\n")
+                length = int(head.partition(b"Content-Length: ")[2].split()[0])
+                if len(body) < length + 2:
+                    break
+                pictures.append((head.decode(), cv2.imdecode(np.frombuffer(body[:length], np.uint8), cv2.IMREAD_COLOR)))
+                rest = body[length + 2 :]
+            if len(pictures) >= count:
+                return pictures
+    raise AssertionError("the answer ended")
+
+
+def read_events(server, path, count):
+    events = []
+    with server.client.stream("GET", path) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        for line in response.iter_lines():
+            if line.startswith("data: "):
+                events.append(json.loads(line.removeprefix("data: ")))
+            if len(events) == count:
+                return events
+    raise AssertionError("the answer ended")
+
+
+def metrics_of(server):
+    families = text_string_to_metric_families(server.client.get("/metrics").text)
+    return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value for f in families for sample in f.samples}
+
+
+def test_a_stream_is_live_with_its_figures(running):
+    time.sleep(1)
+    (info,) = running.get("/api/streams")
+    assert (info["name"], info["status"]["state"], info["source"]) == ("clip", "live", "clip.mp4")
+    assert info["figures"]["process_fps"] > 5
+    assert info["figures"]["frame_size"] == [96, 128]
+    assert info["figures"]["network_runs"] > 0
+    assert sum(info["figures"]["areas"].values()) == pytest.approx(1, abs=0.01)
+
+
+def test_pictures_move(running):
+    pictures = read_jpegs(running, "/api/streams/clip/overlay.mjpg", 4)
+    assert all(image.shape == (96, 128, 3) for _, image in pictures)
+    assert np.abs(pictures[0][1].astype(int) - pictures[3][1]).mean() > 1
+
+
+def test_every_view_can_be_looked_at_over_one_connection(running):
+    views = running.get("/api/options")["views"]
+    query = "&".join(f"show=clip:{view}" for view in views)
+    pictures = read_jpegs(running, f"/api/pictures?{query}", 25)
+    seen = {view for view in views for head, _ in pictures if f"X-View: {view}\r\n" in head + "\r\n"}
+    assert seen == set(views)
+    beside = next(image for head, image in pictures if "X-View: compare" in head)
+    assert beside.shape == (96, 256, 3)
+
+
+def test_pictures_are_encoded_once_for_all_and_not_at_all_for_nobody(running):
+    stream = running.service.find("clip")
+
+    def encoded_while(seconds):
+        before = stream.pictures.encoded, stream.stream.figures.read().frames
+        time.sleep(seconds)
+        frames = sum(stream.stream.figures.read().frames.values()) - sum(before[1].values())
+        return stream.pictures.encoded - before[0], frames
+
+    time.sleep(0.8)  # those who looked are gone
+    assert encoded_while(0.5)[0] == 0
+    clients = [httpx.Client(base_url=running.url) for _ in range(8)]
+    answers = [client.stream("GET", "/api/streams/clip/raw.mjpg") for client in clients]
+    try:
+        parts = [answer.__enter__().iter_raw() for answer in answers]
+        for part in parts:
+            next(part)
+        assert stream.pictures.viewers == 8
+        encoded, frames = encoded_while(1.0)
+        assert 0 < encoded <= frames + 2
+        assert running.get("/api/streams/clip")  # nobody reads on, and nothing waits for them
+    finally:
+        for answer, client in zip(answers, clients, strict=True):
+            answer.__exit__(None, None, None)
+            client.close()
+
+
+def test_figures_come_as_events(running):
+    first, second = read_events(running, "/api/events", 2)
+    assert first["history"]
+    assert not second["history"]
+    numbers = [point[0] for point in first["streams"][0]["points"]]
+    assert numbers == sorted(numbers)
+    assert second["streams"][0]["points"]
+
+
+def test_results_come_as_events_without_a_gap(running):
+    records = read_events(running, "/api/streams/clip/results", 5)
+    dropped = running.get("/api/streams/clip")["figures"]["dropped"]
+    indices = [record["index"] for record in records]
+    assert indices == sorted(indices)
+    assert indices[-1] - indices[0] <= 4 + dropped
+    assert {"level", "distortion", "latency_ms", "areas"} <= records[0].keys()
+
+
+def test_labels_are_class_ids(running):
+    image = Image.open(io.BytesIO(running.client.get("/api/streams/clip/labels.png").content))
+    assert image.mode == "P"
+    assert set(np.unique(np.asarray(image))) <= {0, 1, 2}
+
+
+def test_a_snapshot_and_its_labels_are_of_one_frame(running):
+    taken = running.client.post("/api/streams/clip/snapshots").json()
+    time.sleep(0.2)
+    answers = [running.client.get(taken[name]) for name in ("picture", "labels")]
+    assert {answer.headers["x-frame-index"] for answer in answers} == {str(taken["index"])}
+    assert [Image.open(io.BytesIO(answer.content)).size for answer in answers] == [(128, 96)] * 2
+    assert "attachment" in answers[0].headers["content-disposition"]
+    for _ in range(6):
+        running.client.post("/api/streams/clip/snapshots")
+    assert running.client.get(taken["picture"]).status_code == 404  # the last few are kept
+
+
+@pytest.mark.parametrize(
+    "change", [{"mode": "online"}, {"mode": "offline"}, {"motion": "none"}, {"max_change": 0.02}, {"opacity": 0.9}]
+)
+def test_a_control_acts_at_once(running, change):
+    before = running.get("/api/streams/clip")
+    answer = running.client.patch("/api/streams/clip", json=change)
+    assert answer.status_code == 200, answer.text
+    assert running.get("/api/streams/clip")["controls"] == {**before["controls"], **change}
+    count = sum(running.get("/api/streams/clip")["figures"]["frames"].values())
+    running.wait(lambda info: sum(info["figures"]["frames"].values()) > count + 20, "clip")
+    assert running.get("/api/streams/clip")["status"]["state"] == "live"
+    running.client.patch("/api/streams/clip", json={name: before["controls"][name] for name in change})
+
+
+def test_a_change_of_motion_is_seen_in_the_results(running):
+    running.client.patch("/api/streams/clip", json={"motion": "none"})
+    time.sleep(0.5)
+    assert {record["motion"] for record in read_events(running, "/api/streams/clip/results", 3)} == {"none"}
+    running.client.patch("/api/streams/clip", json={"motion": "dis"})
+    time.sleep(0.5)
+    assert "dis" in {record["motion"] for record in read_events(running, "/api/streams/clip/results", 3)}
+
+
+def test_opacity_changes_the_picture_of_a_paused_stream(running):
+    assert running.client.patch("/api/streams/clip", json={"paused": True, "opacity": 0.0}).status_code == 200
+    time.sleep(0.4)
+    still = running.get("/api/streams/clip")["figures"]["frame_index"]
+    plain = running.client.get("/api/streams/clip/overlay.jpg").content
+    running.client.patch("/api/streams/clip", json={"opacity": 1.0})
+    drawn = running.client.get("/api/streams/clip/overlay.jpg").content
+    assert running.get("/api/streams/clip")["figures"]["frame_index"] == still
+    assert drawn != plain
+    running.client.patch("/api/streams/clip", json={"paused": False, "opacity": 0.5})
+    running.wait(lambda info: info["figures"]["frame_index"] > still, "clip")
+
+
+def test_a_stream_is_added_and_removed(running):
+    added = running.client.post("/api/streams", json={"source": "spare", "name": "second"})
+    assert added.status_code == 201
+    running.wait_live("second")
+    assert running.client.post("/api/streams", json={"source": "spare", "name": "second"}).status_code == 422
+    assert running.client.delete("/api/streams/second").status_code == 204
+    assert running.client.delete("/api/streams/second").status_code == 404
+    assert [info["name"] for info in running.get("/api/streams")] == ["clip"]
+
+
+@pytest.mark.parametrize("source", ["/etc/passwd", "clip.mp4", "rtsp://h/", "street:1", "camera:0", "../clip", ""])
+def test_no_source_can_be_opened_that_the_configuration_does_not_name(running, source):
+    answer = running.client.post("/api/streams", json={"source": source})
+    assert answer.status_code == 422
+    assert "configuration" in answer.json()["error"]
+
+
+def test_metrics_say_what_happens(running):
+    metrics, stream = metrics_of(running), (("stream", "clip"),)
+    assert metrics["stmg_stream_up", stream] == 1
+    assert metrics["stmg_source_fps", stream] > 5
+    for name in ("process_fps", "skipped_fps", "network_fps", "dropped_total", "reconnects_total", "audits_total"):
+        assert (f"stmg_{name}", stream) in metrics
+    count = metrics["stmg_latency_seconds_count", stream]
+    frames = sum(value for (name, _), value in metrics.items() if name == "stmg_frames_total")
+    assert 0 < count <= frames + 1
+    assert metrics["stmg_latency_seconds_bucket", (("le", "+Inf"), *stream)] == count
+
+
+def test_health_readiness_and_the_description_of_the_api(running):
+    assert running.get("/healthz") == {"status": "ok"}
+    assert running.get("/readyz")["ready"]
+    paths = running.get("/api/openapi.json")["paths"]
+    assert {"/api/streams", "/api/streams/{name}", "/api/uploads", "/metrics", "/healthz", "/readyz"} <= paths.keys()
+
+
+def test_every_answer_keeps_the_page_to_itself(running):
+    for path in ("/", "/page/app.js", "/api/streams", "/nowhere"):
+        headers = running.client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "*" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_token_opens_the_page_and_the_api(network_file, video):
+    with run_server(make_config(network_file, {"clip": video}, token="correct horse")) as server:
+        assert server.client.get("/").status_code == 200
+        assert server.client.get("/api/streams").status_code == 401
+        assert server.client.get("/api/streams", headers={"authorization": "Bearer correct horse"}).status_code == 200
+        assert server.client.post("/api/session", json={"token": "wrong horse"}).status_code == 401
+        assert server.client.post("/api/session", json={"token": "correct horse"}).status_code == 204
+        assert server.client.get("/api/streams").status_code == 200
+
+
+def test_too_many_viewers_are_turned_away(network_file, video):
+    config = make_config(network_file, {"clip": video}, viewers=1)
+    with run_server(config) as server, server.client.stream("GET", "/api/events") as first:
+        parts = first.iter_raw()  # to be held: an iterator that is forgotten closes its answer
+        next(parts)
+        assert httpx.get(f"{server.url}/api/events").status_code == 503

@@ -1,0 +1,109 @@
+"""Streams that fail: they say why, come back, and leave the others alone."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from servers import make_config, run_server
+from stmg.checkpoints.resolve import ModelSpec, resolve
+from stmg.serve.config import StreamConfig
+from stmg.serve.models import Models
+
+
+def test_a_source_that_breaks_off_is_offline_and_comes_back(network_file, camera):
+    with run_server(make_config(network_file, {"gate": camera.url})) as server:
+        server.wait_live("gate")
+        camera.stop()
+        down = server.wait(lambda info: info["status"]["state"] == "offline", "gate")
+        assert down["status"]["reason"]
+        assert abs(down["status"]["since"] - time.time()) < 10
+        assert down["status"]["next_try"] > down["status"]["since"]
+        camera.start()
+        server.wait_live("gate")
+        assert server.get("/api/streams/gate")["figures"]["reconnects"] >= 1
+
+
+def test_attempts_become_rarer(network_file):
+    config = make_config(network_file, {"gate": "tcp://user:secret@127.0.0.1:9/x?key=secret"}, retry_seconds=(0.1, 0.8))
+    with run_server(config) as server:
+        waits = []
+        for _ in range(5):
+            number = len(waits)
+            info = server.wait(
+                lambda info, number=number: (
+                    info["figures"]["reconnects"] >= number and info["status"]["state"] == "offline"
+                ),
+                "gate",
+            )
+            waits.append(info["status"]["next_try"] - time.time())
+            time.sleep(max(0, waits[-1]) + 0.05)
+        assert waits[-1] > 2 * max(0.05, waits[0])
+        assert max(waits) < 1.0
+        everything = str(server.get("/api/streams")) + server.client.get("/metrics").text
+        assert "secret" not in everything
+        assert server.get("/readyz")["ready"]  # it is known to be down
+
+
+def test_one_stream_that_fails_leaves_the_others_alone(network_file, video, tmp_path):
+    broken = StreamConfig(name="broken", source=str(video), model=f"{network_file}:broken")
+    config = make_config(network_file, {"good": video, "missing": tmp_path / "missing.mp4"})
+    config = replace(config, streams=(*config.streams, broken))
+    with run_server(config) as server:
+        server.wait_live("good")
+        assert "does not exist" in server.wait(lambda info: info["status"]["reason"], "missing")["status"]["reason"]
+        assert (
+            "the network is broken" in server.wait(lambda info: info["status"]["reason"], "broken")["status"]["reason"]
+        )
+        before = server.get("/api/streams/good")["figures"]["frame_index"]
+        server.wait(lambda info: info["figures"]["frame_index"] > before + 20, "good")
+
+
+def test_a_file_that_does_not_start_again_ends(network_file, video):
+    stream = StreamConfig(name="once", source=str(video), loop=False)
+    config = replace(make_config(network_file, {"other": video}), streams=(stream,))
+    with run_server(config) as server:
+        assert server.wait(lambda info: info["status"]["state"] == "ended", "once")["figures"]["frames"]
+
+
+def test_a_model_is_loaded_once_for_streams_that_differ_only_in_how_they_stream(network_file):
+    loaded = []
+
+    def load(spec):
+        loaded.append(spec)
+        return resolve(spec)
+
+    models = Models(load)
+    name = f"{network_file}:build"
+    first = models.get(ModelSpec(name=name))
+    second = models.get(ModelSpec(name=name, streaming={"motion": "none"}, size=(48, 64)))
+    assert first is second
+    assert len(loaded) == 1
+    models.get(ModelSpec(name=f"{network_file}:broken"))
+    assert len(loaded) == 2
+    models.close()
+
+
+def test_streams_of_one_model_have_states_of_their_own(network_file, video):
+    with run_server(make_config(network_file, {"one": video, "two": video})) as server:
+        server.wait_live("one")
+        server.wait_live("two")
+        streams = [shown.stream for shown in server.service.shown]
+        assert streams[0].model is streams[1].model
+        server.client.patch("/api/streams/one", json={"paused": True})
+        time.sleep(0.3)
+        still = server.get("/api/streams/one")["figures"]["frame_index"]
+        before = server.get("/api/streams/two")["figures"]["frame_index"]
+        server.wait(lambda info: info["figures"]["frame_index"] > before + 10, "two")
+        assert server.get("/api/streams/one")["figures"]["frame_index"] == still
+
+
+@pytest.mark.parametrize(
+    "change", [{"mode": "sideways"}, {"motion": "lots"}, {"opacity": 2}, {"max_change": 0}, {"x": 1}]
+)
+def test_what_cannot_be_changed_is_refused_and_changes_nothing(running, change):
+    before = running.get("/api/streams/clip")["controls"]
+    answer = running.client.patch("/api/streams/clip", json=change)
+    assert answer.status_code == 422
+    assert answer.json()["error"]
+    assert running.get("/api/streams/clip")["controls"] == before
