@@ -15,9 +15,9 @@ def draw_modes(path: Path) -> None:
     """Nine frames in each mode: which the network computes, and where the labels of the others come from."""
     figure, axes = plt.subplots(figsize=(9, 5.2))
     rows = (
-        (2, "offline", "labels from both sides", {0: None, 4: None, 8: None}),
-        (1, "online", "labels from before, frame by frame", {0: None, 3: None, 7: None}),
-        (0, "realtime", "network in the background", {0: None}),
+        (2, "offline", "labels from both sides", (0, 4, 8)),
+        (1, "online", "labels from before, frame by frame", (0, 3, 7)),
+        (0, "realtime", "network in the background", (0,)),
     )
     for row, name, what, computed in rows:
         y = 2.1 * row

@@ -143,7 +143,8 @@ def test_a_wrong_block_is_noticed(folder):
 def test_what_a_block_says_of_itself_is_read(folder):
     page = folder / "page.md"
     page.write_text(
-        '<!-- tested with: --limit 2 -->\n```sh\nstmg a \\\n  b  # why\n```\n\n```python title="nets.py"\nx = 1\n```\n\n'
+        "<!-- tested with: --limit 2 -->\n```sh\nstmg a \\\n  b  # why\n```\n\n"
+        '```python title="nets.py"\nx = 1\n```\n\n'
         '```sh title="Not run: needs a camera"\nstmg c\n```\n'
     )
     first, second, third = read_blocks(page)

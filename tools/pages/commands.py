@@ -61,15 +61,10 @@ def command_page(name: str, command: Any) -> str:
 
 
 def _describe(text: str) -> str:
-    """Help as Markdown; paragraphs that Typer is told to leave as they are become code."""
+    """Help as Markdown; paragraphs that Typer is told to leave as they are, by a backspace, become code."""
     parts = text.split("\n\n")
-    return (
-        "\n\n".join(
-            f"```yaml\n{part.removeprefix(chr(8)).lstrip(chr(10))}\n```" if part.startswith("\b") else part
-            for part in parts
-        )
-        + "\n"
-    )
+    parts = [f"```yaml{part[1:]}\n```" if part.startswith("\b\n") else part for part in parts]
+    return "\n\n".join(parts) + "\n"
 
 
 def _metavar(parameter: Any) -> str:
