@@ -95,7 +95,8 @@ def test_the_wheel_runs_on_its_base_install(python, tmp_path):
     done = run(python, "-c", "import stmg; print(stmg.__file__)", folder=tmp_path)
     assert "site-packages" in done.stdout
     clip(tmp_path / "drive.mp4", 4, (32, 48))
-    (tmp_path / "nets.py").write_text('def build():\n    return lambda image: image.transpose(2, 0, 1).astype("float32")\n')
+    function = 'lambda image: image.transpose(2, 0, 1).astype("float32")'
+    (tmp_path / "nets.py").write_text(f"def build():\n    return {function}\n")
     done = run(python, "-m", "stmg", "segment", "drive.mp4", "--model", "nets.py:build", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "overlay.mp4").is_file()
