@@ -1,9 +1,10 @@
-# make demo: set up and run the main job; make serve: a live page; make test: set up and pass the tests.
+# make demo: set up and run the main job; make serve: a live page; make test: set up and pass the tests;
+# make docs: build the documentation.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test lint audit benchmark fuzz soak faults clean
+.PHONY: demo serve test lint audit docs pictures benchmark fuzz soak faults clean
 
 demo: $(VENV)/.installed
 	$(BIN)/stmg demo --out out/demo
@@ -25,6 +26,13 @@ audit: $(VENV)/.installed-dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip-audit>=2.7"
 	$(BIN)/pip-audit --skip-editable --timeout 15 --progress-spinner off
 
+# Needs no network once it is set up; the pages are in out/site. The variable silences an advertisement.
+docs: $(VENV)/.installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+pictures: $(VENV)/.installed
+	$(BIN)/python tools/pictures.py
+
 benchmark: $(VENV)/.installed
 	$(BIN)/python benchmarks/skipping.py --repeats 25
 
@@ -40,6 +48,11 @@ $(VENV)/.installed-dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	touch $@
 
 clean:
 	rm -rf $(VENV) out build dist .coverage*

@@ -1,0 +1,117 @@
+"""The package: a wheel with all that it needs, which runs where nothing but the base install is."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+import yaml
+
+import stmg
+from clips import clip
+from documents import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Built from this checkout, without network."""
+    pytest.importorskip("hatchling")
+    out = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(out)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    (path,) = out.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    """The Python of an environment with the wheel and what it requires without extras, and nothing else."""
+    folder = tmp_path_factory.mktemp("venv")
+    venv.create(folder, with_pip=False)
+    (site,) = folder.glob("lib/python*/site-packages")
+    for name in base_requirements():
+        link_distribution(name, site)
+    python = folder / "bin" / "python"
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "--quiet"]
+    subprocess.run([*command, str(wheel)], check=True, capture_output=True, text=True)
+    return python
+
+
+def base_requirements() -> set[str]:
+    """Names of what the package requires without extras, and what that requires in turn."""
+    found: set[str] = set()
+    waiting = list(PROJECT["dependencies"])
+    while waiting:
+        requirement = waiting.pop()
+        name = re.match(r"[\w.-]+", requirement)
+        if name is None or name[0] in found or re.search(r"extra\s*==|platform_system|sys_platform", requirement):
+            continue
+        found.add(name[0])
+        waiting += distribution(name[0]).requires or []
+    return found
+
+
+def link_distribution(name: str, site: Path) -> None:
+    """Make an installed package seen in another environment."""
+    installed = distribution(name)
+    for top in {file.parts[0] for file in installed.files or () if file.parts[0] not in ("..", "__pycache__")}:
+        if not (site / top).exists():
+            (site / top).symlink_to(Path(str(installed.locate_file(top))).resolve())
+
+
+def run(python: Path, *arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "COV"))}
+    return subprocess.run(
+        [str(python), *map(str, arguments)], cwd=folder, env=environment, capture_output=True, text=True, timeout=200
+    )
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_the_package_and_its_weights_and_no_tests(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    for name in ("stmg/py.typed", "stmg/cli/__init__.py", "stmg/weights/small-streets/model.safetensors"):
+        assert name in names
+    assert {name.split("/")[0] for name in names} == {"stmg", f"stmg-{stmg.__version__}.dist-info"}
+    assert not [name for name in names if "test" in name or name.endswith(".pyc")]
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_on_its_base_install(python, tmp_path):
+    done = run(python, "-m", "stmg", "--help", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "segment" in done.stdout
+    done = run(python, python.parent / "stmg", "--version", folder=tmp_path)
+    assert done.stdout == f"stmg {stmg.__version__}\n"
+    done = run(python, "-c", "import stmg; print(stmg.__file__)", folder=tmp_path)
+    assert "site-packages" in done.stdout
+    clip(tmp_path / "drive.mp4", 4, (32, 48))
+    function = 'lambda image: image.transpose(2, 0, 1).astype("float32")'
+    (tmp_path / "nets.py").write_text(f"def build():\n    return {function}\n")
+    done = run(python, "-m", "stmg", "segment", "drive.mp4", "--model", "nets.py:build", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "overlay.mp4").is_file()
+    done = run(python, "-m", "stmg", "segment", "drive.mp4", "--model", "small-streets", folder=tmp_path)
+    assert done.returncode == 2
+    assert "stmg[torch]" in done.stderr
+
+
+def test_the_version_is_in_one_place():
+    assert "version" in PROJECT["dynamic"]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == stmg.__version__
+    assert re.search(rf"^## {re.escape(stmg.__version__)}\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
+def test_the_python_versions_are_those_that_are_tested():
+    named = {line.rsplit(" ", 1)[1] for line in PROJECT["classifiers"] if re.search(r"Python :: 3\.\d+$", line)}
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    assert named == set(workflow["jobs"]["test"]["strategy"]["matrix"]["python"])

@@ -1,0 +1,76 @@
+"""MkDocs hooks: add the pages that are written from the code, and those that lie elsewhere in the repository."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from pages import commands, files, models
+
+ROOT = Path(__file__).parents[1]
+PROJECT_FILES = {
+    "benchmarks.md": "BENCHMARKS.md",
+    "project/contributing.md": "CONTRIBUTING.md",
+    "project/code-of-conduct.md": "CODE_OF_CONDUCT.md",
+    "project/security.md": "SECURITY.md",
+    "project/changelog.md": "CHANGELOG.md",
+}
+"""Pages by the files of the repository that they show; one that is not there has no page."""
+
+
+def make_pages() -> dict[str, str]:
+    """The text of every page, and every schema, that is not written by hand."""
+    pages = {
+        "reference/cli/index.md": commands.index_page(),
+        "reference/recipe.md": files.recipe_page(),
+        "reference/settings.md": files.settings_page(),
+        "reference/json.md": files.json_page(),
+        "models/index.md": models.index_page(),
+    }
+    for name, command in commands.list_commands().items():
+        pages[f"reference/cli/{commands.page_name(name)}"] = commands.command_page(name, command)
+    for model in models.list_models():
+        pages[f"models/{model.name}.md"] = models.model_page(model)
+    for file in files.list_json_files():
+        pages[f"reference/schemas/{file.name}"] = files.schema_text(file)
+    for page, name in PROJECT_FILES.items():
+        if (ROOT / name).is_file():
+            pages[page] = _without_links((ROOT / name).read_text(encoding="utf-8"))
+    return pages
+
+
+def _without_links(text: str) -> str:
+    """Markdown whose links to files of the repository, which the site does not have, are plain text."""
+    return re.sub(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)[^)]*\)", r"\1", text)
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """In the navigation, `folder/*` stands for every generated page of a folder."""
+    config.nav = _expand(config.nav, list(make_pages()))
+    return config
+
+
+def _expand(entry: Any, pages: list[str]) -> Any:
+    if isinstance(entry, list):
+        return [each for item in entry for each in _as_list(_expand(item, pages), item)]
+    if isinstance(entry, dict):
+        return {name: _expand(value, pages) for name, value in entry.items()}
+    if isinstance(entry, str) and entry.endswith("/*"):
+        return [page for page in pages if page.startswith(entry[:-1]) and page.endswith(".md")]
+    return entry
+
+
+def _as_list(expanded: Any, item: Any) -> list[Any]:
+    """Pages that took the place of `folder/*` in a list go into that list."""
+    return expanded if isinstance(expanded, list) and isinstance(item, str) else [expanded]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages to those of the folder."""
+    for path, content in make_pages().items():
+        files.append(File.generated(config, path, content=content))
+    return files

@@ -1,0 +1,177 @@
+"""Reference pages of files: recipes, settings, datasets, and the JSON that stmg writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pages.fields import field_table, nested_record, read_fields
+from pages.schemas import make_schema
+from stmg.checkpoints.card import CARD, Card
+from stmg.checkpoints.card import FORMAT as CARD_FORMAT
+from stmg.checkpoints.correctors import CARD as CORRECTOR_CARD
+from stmg.checkpoints.correctors import CorrectorCard
+from stmg.checkpoints.settings_file import SavedSettings
+from stmg.data.folder import Description
+from stmg.evaluation.storage import FORMAT as RESULT_FORMAT
+from stmg.evaluation.storage import KINDS
+from stmg.runtimes.manifest import FORMAT as MANIFEST_FORMAT
+from stmg.runtimes.manifest import MANIFEST, Manifest
+from stmg.streaming.schedulers import SCHEDULERS
+from stmg.streaming.settings import StreamSettings
+from stmg.streaming.state import FrameResult
+from stmg.training.recipe import Recipe
+
+
+class JsonFile(NamedTuple):
+    """A JSON file that stmg writes."""
+
+    name: str
+    kind: type
+    written_by: str
+    extra: dict[str, Any]
+    """Keys beside those of the dataclass."""
+
+
+def list_json_files() -> list[JsonFile]:
+    """Every JSON file with a schema."""
+    card = {"format": {"const": CARD_FORMAT}}
+    manifest = {"format": {"const": MANIFEST_FORMAT}}
+    verbs = {"evaluation": "evaluate", "ablation": "ablate"}
+    return [
+        *[
+            JsonFile(
+                f"{name}.json",
+                kind,
+                f"stmg {verbs.get(name, name)}",
+                {"kind": {"const": name}, "format": {"const": RESULT_FORMAT}},
+            )
+            for name, kind in KINDS.items()
+        ],
+        JsonFile(CARD, Card, "stmg train, stmg.save", card),
+        JsonFile(MANIFEST, Manifest, "stmg export", manifest),
+        JsonFile(CORRECTOR_CARD, CorrectorCard, "stmg adapt", {}),
+    ]
+
+
+def schema_text(file: JsonFile) -> str:
+    """The schema of a file, as the site offers it."""
+    return json.dumps(make_schema(file.kind, file.name, file.extra), indent=2, ensure_ascii=False) + "\n"
+
+
+def recipe_page() -> str:
+    """Every key of a recipe."""
+    parts = [
+        "# Recipe keys\n",
+        "A recipe is one YAML file. Every key may be overridden on the command line, as in "
+        "`stmg train my.yaml optimizer.learning_rate=0.01 batch=4`. A key or value that does not fit is an error that "
+        "says what is allowed.\n",
+        f"## The run\n\n{_own_table(Recipe)}\n",
+    ]
+    for field in read_fields(Recipe):
+        nested = nested_record(field.hint)
+        if nested is not None:
+            parts.append(f"## {field.name}\n\n{nested.__doc__}\n\n{field_table(nested, f'{field.name}.')}\n")
+    return "\n".join(parts)
+
+
+def _own_table(kind: type) -> str:
+    """The fields of a dataclass that are not groups of others."""
+    groups = [field.name for field in read_fields(kind) if nested_record(field.hint) is not None]
+    lines = field_table(kind).splitlines()
+    return "\n".join(line for line in lines if not any(line.startswith(f"| `{group}` ") for group in groups))
+
+
+def settings_page() -> str:
+    """Settings files, streaming settings, schedulers and dataset.yaml."""
+    schedulers = []
+    for name, kind in SCHEDULERS.items():
+        doc = " ".join((kind.__doc__ or "").split())
+        table = field_table(kind) if read_fields(kind) else "It has no settings."  # type: ignore[arg-type]
+        schedulers.append(f"### `{name}`\n\n{doc}\n\n{table}\n")
+    nested = [kind for field in read_fields(Description) if (kind := nested_record(field.hint))]
+    datasets = [
+        f"### {kind.__name__}\n\n{kind.__doc__}\n\n{field_table(kind)}\n"
+        for kind in (Description, *dict.fromkeys(nested))
+    ]
+    return "\n".join(
+        [
+            "# Settings and datasets\n",
+            "## Settings files\n",
+            "What `stmg tune` writes and `--settings` reads, in YAML or JSON. A key that is left out is left to the "
+            "model.\n",
+            f"{field_table(SavedSettings)}\n",
+            "## Streaming settings\n",
+            "Keyword arguments of `stmg.load` and `stmg.VideoSegmenter`.\n",
+            f"{_streaming_table()}\n",
+            "## Schedulers\n",
+            "By name and settings: `--scheduler fixed:period=3,between=carry`, or `{name: fixed, period: 3, between: "
+            "carry}` in a file.\n",
+            *schedulers,
+            "## dataset.yaml\n",
+            *datasets,
+        ]
+    )
+
+
+def _streaming_table() -> str:
+    """Streaming settings with their docstrings; most defaults are objects, which the docstrings name."""
+    rows = [f"| `{field.name}` | {field.doc} |" for field in read_fields(StreamSettings)]
+    return "\n".join(["| key | |", "|---|---|", *rows])
+
+
+def json_page() -> str:
+    """Every JSON file with its keys, and a link to its schema."""
+    parts = [
+        "# JSON files and metrics\n",
+        "Accuracies and shares are in percent unless a key says otherwise, times in milliseconds; `null` stands where "
+        "there was nothing to measure. Each file has a JSON Schema (draft 2020-12).\n",
+        "## records.jsonl\n",
+        "One line per frame, written by `stmg segment`.\n",
+        _record_table(),
+        "",
+    ]
+    for file in list_json_files():
+        doc = " ".join((file.kind.__doc__ or "").split("\n\n")[0].split())
+        parts.append(f"## {file.name}\n\n{doc} Written by `{file.written_by}`. [Schema](schemas/{file.name})\n")
+        parts += [f"{field_table(file.kind)}\n"]
+        for kind in _nested(file.kind):
+            parts.append(f"### {kind.__name__} ({file.name})\n\n{kind.__doc__}\n\n{field_table(kind)}\n")
+    return "\n".join(parts)
+
+
+def _nested(kind: type, seen: set[type] | None = None) -> Iterator[type]:
+    """The dataclasses that one holds, each once, outer ones first."""
+    seen = {kind} if seen is None else seen
+    for field in read_fields(kind):
+        nested = nested_record(field.hint)
+        if nested is not None and nested not in seen:
+            seen.add(nested)
+            yield nested
+            yield from _nested(nested, seen)
+
+
+def _record_table() -> str:
+    """The keys of a record of a frame, as `Records` writes them, described by the fields of `FrameResult`."""
+    import tempfile
+    from pathlib import Path
+
+    import numpy as np
+
+    from stmg.outputs.records import Records, measure_areas
+    from stmg.segmenter import VideoSegmenter
+
+    segmenter = VideoSegmenter(lambda image: image.transpose(2, 0, 1).astype(np.float32), motion="none")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "records.jsonl"
+        with Records(path, areas=True) as records:
+            records.write(segmenter.step(np.zeros((32, 32, 3), np.uint8)))
+        keys = list(json.loads(path.read_text()))
+    docs = {field.name: field.doc for field in read_fields(FrameResult)}
+    for name in ("macs", "kept_blocks"):
+        docs[name] = getattr(FrameResult, name).__doc__
+    docs["areas"] = f"Only with `--areas`. {measure_areas.__doc__}"
+    docs["level"] = "key, partial or carry: how much of the network ran."
+    docs["time"] = "Seconds since the start of the source; null if it has no times."
+    return "\n".join(["| key | |", "|---|---|", *[f"| `{key}` | {docs.get(key, '')} |" for key in keys]])
