@@ -153,7 +153,7 @@ def soak_reconnects(drops: int, folder: Path) -> Usage:
 
 
 def _stream(source: Any, mode: str, folder: Path, watch: Watch) -> None:
-    from stmg.cli.summary import Summary
+    from stmg.outputs.summary import Summary
 
     from stmg.outputs.background import Background
     from stmg.outputs.overlay_video import OverlayVideo

@@ -168,12 +168,12 @@ def _export_corrector(model: ModelSpec | nn.Module | VideoSegmenter, size: tuple
             return
         module, known = load_corrector_network(source), read_corrector_card(source)
         card = describe_corrector(module, size, known.motion, between=known.between, notes=known.notes)
-    else:
-        corrector = model.settings.corrector if isinstance(model, VideoSegmenter) else None
-        if not isinstance(corrector, TorchCorrector):
-            return
+    elif isinstance(model, VideoSegmenter) and isinstance(model.settings.corrector, TorchCorrector):
+        corrector = model.settings.corrector
         module = corrector.module
         card = describe_corrector(module, size, model.settings.motion.name, between=corrector.between)
+    else:
+        return
     save_corrector(module, card, folder)
 
 

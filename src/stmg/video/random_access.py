@@ -64,8 +64,9 @@ class IndexedVideo:
         """The frame of a timestamp, looked for from so long before it on; None if that is not before it."""
         with av.open(str(self.path)) as container:
             stream = container.streams.best("video")
+            assert stream is not None  # there was one when the index was made
             if seconds < math.inf:
-                ticks = int(seconds / float(stream.time_base))
+                ticks = int(seconds / float(stream.time_base or 1))
                 container.seek(max(timestamp - ticks, self._index.timestamps[0]), stream=stream)
             is_first = True
             for picture in container.decode(stream):

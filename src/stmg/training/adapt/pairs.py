@@ -44,6 +44,8 @@ class Pair(NamedTuple):
 class Watching:
     """Stands for a corrector that is not there yet: anchors then keep what it will need."""
 
+    between = True
+
     def __init__(self, num_classes: int) -> None:
         self.num_classes = num_classes
 

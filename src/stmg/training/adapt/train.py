@@ -206,7 +206,8 @@ class _Run:
     @property
     def finished(self) -> Corrector:
         """The average of the weights."""
-        module: Corrector = self.average.module
+        module = self.average.module
+        assert isinstance(module, Corrector)
         return module.eval()
 
     def save(self) -> None:
