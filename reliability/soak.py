@@ -153,12 +153,11 @@ def soak_reconnects(drops: int, folder: Path) -> Usage:
 
 
 def _stream(source: Any, mode: str, folder: Path, watch: Watch) -> None:
-    from stmg.outputs.summary import Summary
-
     from stmg.outputs.background import Background
     from stmg.outputs.overlay_video import OverlayVideo
     from stmg.outputs.records import Records
     from stmg.outputs.sink import Sinks
+    from stmg.outputs.summary import Summary
     from stmg.outputs.timeline import Timeline
 
     outputs = Sinks(
