@@ -40,8 +40,13 @@ def handle_ending(handler: Handler) -> Iterator[None]:
 def ending_as_interrupt() -> Iterator[list[int]]:
     """Within it they raise KeyboardInterrupt; gives the numbers of those that came."""
     received: list[int] = []
+    owner = os.getpid()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGINT and os.getpid() != owner:  # a process forked since, which is another's to end
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
         received.append(number)
         if number != signal.SIGINT:  # which a terminal sends to all
             for child in active_children():

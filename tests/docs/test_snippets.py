@@ -56,7 +56,15 @@ def write_images(path: Path) -> None:
         cv2.imwrite(str(path / f"{index:06d}.png"), image if path.name == "images" else np.minimum(labels, 2))
 
 
+def write_drives(path: Path) -> None:
+    """Two videos in a folder."""
+    path.mkdir()
+    for name in ("one.mp4", "two.mp4"):
+        write_drive(path / name)
+
+
 STAND_INS = {
+    "batch drives": lambda path: write_drives(path.with_name("drives")),
     "net.onnx": write_onnx,
     "net.xml": write_openvino,
     "net.tflite": save_tflite,
