@@ -60,6 +60,7 @@ class IndexedVideo:
         with av.open(str(self.path)) as container:
             stream = container.streams.video[0]
             if seconds < math.inf:
+                assert stream.time_base is not None  # its frames have timestamps
                 ticks = int(seconds / float(stream.time_base))
                 container.seek(max(timestamp - ticks, self._index.timestamps[0]), stream=stream)
             is_first = True
