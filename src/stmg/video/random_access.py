@@ -66,7 +66,8 @@ class IndexedVideo:
             stream = container.streams.best("video")
             assert stream is not None  # there was one when the index was made
             if seconds < math.inf:
-                ticks = int(seconds / float(stream.time_base or 1))
+                assert stream.time_base is not None  # its frames have timestamps
+                ticks = int(seconds / float(stream.time_base))
                 container.seek(max(timestamp - ticks, self._index.timestamps[0]), stream=stream)
             is_first = True
             for picture in container.decode(stream):
