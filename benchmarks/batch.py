@@ -11,6 +11,7 @@ import argparse
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import av
@@ -47,6 +48,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="small-streets")
     parser.add_argument("--videos", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--frames", type=int, default=150, help="of each video")
     parser.add_argument("--streets", type=int, default=2, help="how many of the videos differ")
     parser.add_argument("--folder", type=Path, default=None, help="where the videos are, or are put")
@@ -54,13 +56,19 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         render(folder, options)
-        runs = (("one process", None, None, None), ("Ray", "auto", 1, 1), ("Ray", "auto", 2, 1), ("Ray", "auto", 1, 2))
-        for name, ray, workers, threads in runs:
-            start, seconds, frames, computed = measure(folder / "long", options.model, ray, workers, threads)
-            what = name if ray is None else f"{name}, {workers} x {threads} threads"
-            print(
-                f"{what:24} start {start:5.1f} s, then {seconds:6.1f} s, {frames / seconds:6.1f} FPS, {computed} runs"
-            )
+        configurations = {
+            "one process": (None, None, None),
+            "Ray, 1 worker of 1 thread": ("auto", 1, 1),
+            "Ray, 2 workers of 1 thread": ("auto", 2, 1),
+        }
+        rates: dict[str, list[float]] = {name: [] for name in configurations}
+        for _ in range(options.repeats):  # interleaved, so that they meet the same machine
+            for name, configuration in configurations.items():
+                start, seconds, frames, computed = measure(folder / "long", options.model, *configuration)
+                rates[name].append(frames / seconds)
+                print(f"{name}: start {start:.1f} s, {frames / seconds:.1f} FPS, {computed} runs", flush=True)
+        for name, values in rates.items():
+            print(f"{name}: {median(values):.1f} FPS ({min(values):.1f} to {max(values):.1f})")
         for save in (("records",), None):
             _, long, *_ = measure(folder / "long", options.model, save=save)
             _, short, *_ = measure(folder / "short", options.model, save=save)
