@@ -63,7 +63,7 @@ class Case:
 
 def _segment(video: str, model: str, random: Random, *options: str) -> list[str]:
     streams = () if "--settings" in options else ("--mode", random.choice(MODES))
-    outputs = ("--save", "records", "--save", random.choice(("overlay", "labels", "timeline")))
+    outputs = ("--save", "records", "--save", random.choice(("overlay", "labels")))
     return ["segment", video, "--model", model, "--out", "out", *outputs, *streams, *CPU, *options]
 
 
