@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test lint audit docs pictures benchmark fuzz soak faults clean
+.PHONY: demo serve test coverage lint audit docs pictures benchmark fuzz soak faults clean
 
 demo: $(VENV)/.installed
 	$(BIN)/stmg demo --out out/demo
@@ -13,6 +13,9 @@ serve: $(VENV)/.installed
 	$(BIN)/stmg serve street:900107 --fps 15 --model small-streets
 
 test: lint
+	$(BIN)/pytest -n 2
+
+coverage: $(VENV)/.installed-dev
 	$(BIN)/pytest -n 2 --cov
 
 lint: $(VENV)/.installed-dev
