@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 
 import pytest
 
@@ -34,16 +33,3 @@ def test_what_must_be_finished_is_and_what_is_ignored_stays_so():
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, hangup)
-
-
-@alone
-def test_a_forked_process_is_ended_by_them_without_a_word():
-    with ending_as_interrupt() as received:
-        child = os.fork()
-        if not child:
-            while True:  # a signal that came before a single long sleep would be heard after it
-                time.sleep(0.01)
-        os.kill(child, signal.SIGTERM)
-        _, status = os.waitpid(child, 0)
-    assert os.WTERMSIG(status) == signal.SIGTERM
-    assert received == []
