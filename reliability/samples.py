@@ -100,11 +100,11 @@ def write_exports(folder: Path) -> None:
     from stmg.checkpoints.export import export_network
     from stmg.gating.accelerate import accelerate
     from stmg.networks import build
-    from stmg.networks.corrector import Corrector
+    from stmg.networks.corrector import SHAPES, Corrector
 
     network = write_checkpoint(folder / "corrector")
     card = read_card(folder / "corrector")
-    corrector = Corrector(len(CLASSES), 4)
+    corrector = Corrector(len(CLASSES), SHAPES[0])
     save_corrector(corrector, describe_corrector(corrector, SIZE, "dis", between=True), folder / "corrector")
     export_network(network, card, SIZE, "onnx", folder / "onnx")
     plain = accelerate(build("small", len(CLASSES)), torch.zeros(1, 3, *SIZE))

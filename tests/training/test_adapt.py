@@ -83,7 +83,7 @@ def test_it_learns_to_mend_what_motion_leaves(tmp_path):
         videos(),
         tmp_path,
         SIZE,
-        AdaptSettings(steps=150, pairs=90, batch=8, longest=6, checks=6),
+        AdaptSettings(steps=240, pairs=120, batch=8, longest=6, checks=6),
         CPU,
     )
     assert adapted.check.helps

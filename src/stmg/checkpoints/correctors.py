@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stmg.networks.corrector import Corrector as CorrectorNetwork
 
 CARD, WEIGHTS, GRAPH = FILES = ("corrector.json", "corrector.safetensors", "corrector.onnx")
-MAX_WIDTH = 512
+MAX_WIDTH, MAX_SHRINK = 512, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,8 @@ class CorrectorCard:
 
     num_classes: int
     width: int
+    stages: int = 5
+    shrink: int = 1
     size: tuple[int, int]
     """(H, W) of the frames it was trained on, and that its graph takes."""
     macs: int
@@ -61,6 +63,8 @@ class CorrectorCard:
     def __post_init__(self) -> None:
         require(2 <= self.num_classes <= 256, "num_classes is from 2 to 256", self.num_classes)
         require(2 <= self.width <= MAX_WIDTH, f"width is from 2 to {MAX_WIDTH}", self.width)
+        require(self.stages in (3, 5), "stages is 3 or 5", self.stages)
+        require(1 <= self.shrink <= MAX_SHRINK, f"shrink is from 1 to {MAX_SHRINK}", self.shrink)
         check_size(self.size)
         require(min(self.size) >= 16, "size is at least 16x16", self.size)
 
@@ -111,9 +115,10 @@ def load_corrector_network(folder: Path) -> CorrectorNetwork:
     from safetensors.torch import load_file
 
     from stmg.networks.corrector import Corrector as CorrectorNetwork
+    from stmg.networks.corrector import Shape
 
     card = read_corrector_card(folder)
-    module = CorrectorNetwork(card.num_classes, card.width)
+    module = CorrectorNetwork(card.num_classes, Shape(card.width, card.stages, card.shrink))
     try:
         module.load_state_dict(load_file(folder / WEIGHTS))
     except (OSError, SafetensorError) as error:
@@ -136,13 +141,13 @@ def describe_corrector(
 ) -> CorrectorCard:
     """The card of a corrector for frames of a size."""
     from stmg.gating.counting import count_parameters
-    from stmg.networks.corrector import count_macs
+    from stmg.runtimes.torch_corrector import count_correction
 
     return CorrectorCard(
         num_classes=module.num_classes,
-        width=module.width,
+        **module.shape._asdict(),
         size=size,
-        macs=count_macs(module.width, module.num_classes, size),
+        macs=count_correction(module, size),
         params=count_parameters(module),
         motion=motion,
         between=between,
@@ -171,10 +176,7 @@ def _write_graph(module: CorrectorNetwork, card: CorrectorCard, path: Path) -> N
 
     from stmg.checkpoints.graphs import write_graph
     from stmg.runtimes.correctors import INPUTS, OUTPUTS
-    from stmg.streaming.correction import GRID, VIEW
+    from stmg.runtimes.torch_corrector import example_inputs
 
-    height, width = card.size
-    # The exporter takes one tensor given twice for one input.
-    pictures = [torch.zeros(1, height // VIEW, width // VIEW, 3, dtype=torch.uint8) for _ in range(2)]
-    warped = torch.zeros(1, card.num_classes, height // GRID, width // GRID)
-    write_graph(module.cpu().eval(), dict(zip(INPUTS, (*pictures, warped), strict=True)), OUTPUTS, path, opset=18)
+    inputs = example_inputs(card.num_classes, card.size, torch.device("cpu"))
+    write_graph(module.cpu().eval(), dict(zip(INPUTS, inputs, strict=True)), OUTPUTS, path, opset=18)

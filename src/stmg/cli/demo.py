@@ -1,11 +1,10 @@
-"""stmg demo: a rendered street that the shipped network never saw, segmented with and without stmg."""
+"""stmg demo: rendered streets that the shipped network never saw, segmented with and without stmg."""
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich import box
@@ -15,150 +14,195 @@ from rich.table import Table
 
 from stmg.cli.options import Out, Threads
 from stmg.cli.progress import progress_bar
+from stmg.cli.serve import serve_page
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from stmg.evaluation.comparison import Run
+    from stmg.segmenter import VideoSegmenter
     from stmg.streaming.state import FrameResult
+    from stmg.video.frames import Image
     from stmg.video.labels import Labels
 
-SIZE = (360, 480)
-OURS = "stmg"
-MODEL = "small-streets"
-STREET_SEED = 900_107  # far from the streets it was trained on
-FPS = 15
+SIZE, FPS = (360, 480), 15
+MODEL = "ddrnet23-slim-streets"
+
+
+class Street(NamedTuple):
+    """A scene of the demo; its seed is far from those that were trained on."""
+
+    name: str
+    seed: int
+    camera: str
+    share: float
+    """Of the frames asked for."""
+
+
+STREETS = (Street("drive", 900_107, "drive", 1.0), Street("fixed camera", 900_211, "fixed", 0.5))
+
+NEXT = (
+    "stmg segment VIDEO --model ddrnet23-slim-camvid --out out/mine",
+    "stmg tune ddrnet23-slim-camvid VIDEO --max-change 1%",
+    "stmg demo --live",
+)
 
 
 def demo(
     out: Out = Path("out/demo"),
-    frames: Annotated[int, typer.Option(min=2, metavar="N", help="Length of the street, at 15 FPS.")] = 150,
+    frames: Annotated[int, typer.Option(min=4, metavar="N", help="Length of the drive, at 15 FPS.")] = 120,
     threads: Threads = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Show a street live on a page instead, until Ctrl-C. Needs stmg[serve].")
+    ] = False,
 ) -> None:
-    """Render a street, segment it with and without stmg, and compare accuracy and speed.
+    """Render two streets, segment them with and without stmg, and compare accuracy and speed.
 
-    Takes about half a minute. Writes the overlay video, the pictures, and a JSON line per frame.
+    Takes a minute or two. Writes the streets, overlays, videos side by side, timelines, and a JSON line per frame.
     """
-    from stmg.checkpoints.locate import shipped_names
+    if live:
+        _show_live()
+        return
+    from stmg.checkpoints.resolve import load
 
     console = Console()
-    out.mkdir(parents=True, exist_ok=True)
-    with progress_bar(console) as progress:
-        truths = _render_video(out / "street.mp4", frames, progress)
-        runs = _segment(out, truths, threads, progress)
-    console.print(_table(runs, truths))
-    console.print(f"see [bold]{escape(str(out))}[/]: overlay.mp4, side-by-side.png, timeline.png, records.jsonl")
-    others = [name for name in shipped_names() if name != MODEL]
-    if others:
-        console.print(f"on a video of yours: stmg segment VIDEO --model {others[0]} --out out/mine", soft_wrap=True)
+    segmenter = load(MODEL, threads=threads)
+    for street in STREETS:
+        folder = out / street.name.replace(" ", "-")
+        folder.mkdir(parents=True, exist_ok=True)
+        with progress_bar(console) as progress:
+            truths = _render_video(folder / "street.mp4", street, max(4, round(street.share * frames)), progress)
+            runs = _compare(folder, segmenter, truths, progress)
+            _write_outputs(folder, street, runs, progress)
+        console.print(_table(street, runs))
+    console.print(
+        "change: of mIoU, relative to the network on every frame. MACs and gain in speed: likewise.\n"
+        "p95: milliseconds until 95 % of frames are answered. age: frames since the one the labels come from.",
+        style="dim",
+    )
+    console.print(f"see [bold]{escape(str(out))}[/]: side-by-side.mp4, overlay.mp4, timeline.png of each street")
+    console.print("next, on a video of yours:")
+    for command in NEXT:
+        console.print(f"  {command}", soft_wrap=True, highlight=False)
 
 
-def _render_video(path: Path, num_frames: int, progress: Progress) -> list[Labels]:
-    """Write a street that was not trained on; its true labels."""
-    import av
+def _show_live() -> None:
+    """The page of `stmg serve`, with one street."""
+    from stmg.serve.config import ServeConfig, StreamConfig
 
+    street = StreamConfig(name="street", source=f"street:{STREETS[0].seed}", model=MODEL, fps=FPS)
+    serve_page(ServeConfig(streams=(street,)), None, browser=True)
+
+
+def _render_video(path: Path, street: Street, num_frames: int, progress: Progress) -> list[Labels]:
+    """Write a street; its true labels."""
     from stmg.data.synthetic.scene import Scene
 
-    task = progress.add_task("rendering a street", total=num_frames, status="")
-    scene = Scene(STREET_SEED, SIZE, fps=FPS)
+    task = progress.add_task(f"rendering a {street.name}", total=num_frames, status="")
+    scene = Scene(street.seed, SIZE, street.camera, FPS)
     truths = []
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS, options={"crf": "16"})
-        stream.height, stream.width, stream.pix_fmt = *SIZE, "yuv420p"
+
+    def images() -> Iterable[Image]:
         for index in range(num_frames):
             image, truth = scene.frame(index)
             truths.append(truth)
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
             progress.advance(task)
-        container.mux(stream.encode(None))
+            yield image
+
+    _write_video(path, images(), quality=16)
     return truths
 
 
-def _segment(out: Path, truths: list[Labels], threads: int | None, progress: Progress) -> dict[str, list[FrameResult]]:
-    """The base network and stmg on the same frames in turn, so that both meet the same machine."""
-    from stmg.checkpoints.resolve import load
+def _compare(folder: Path, segmenter: VideoSegmenter, truths: Sequence[Labels], progress: Progress) -> dict[str, Run]:
+    from stmg.data.camvid import CLASS_NAMES
+    from stmg.evaluation.comparison import compare, count_methods
+    from stmg.video.sources import open_video
+
+    with open_video(folder / "street.mp4") as video:
+        frames = list(video)
+    total = count_methods(segmenter) * len(frames)
+    task = progress.add_task("segmenting it", total=total, status="")
+
+    def show(method: str) -> None:
+        progress.advance(task)
+        progress.update(task, status=method)
+
+    return compare(segmenter, frames, truths, len(CLASS_NAMES), FPS, show)
+
+
+def _write_outputs(folder: Path, street: Street, runs: dict[str, Run], progress: Progress) -> None:
+    """What stmg made offline, and beside it the network on every frame and copied labels."""
+    from stmg.evaluation.comparison import COPIED, NETWORK, OFFLINE
     from stmg.outputs.overlay_video import OverlayVideo
     from stmg.outputs.records import Records
     from stmg.outputs.sink import Sinks
     from stmg.outputs.timeline import Timeline
-    from stmg.streaming.schedulers import Level
-    from stmg.video.sources import open_video
 
-    task = progress.add_task("segmenting it", total=len(truths), status="")
-    segmenters = {
-        "base, every frame": load(MODEL, threads=threads, scheduler="always-key"),
-        "the paper's mode": load(MODEL, threads=threads, scheduler="paper", motion="none"),
-        OURS: load(MODEL, threads=threads),
-    }
-    runs: dict[str, list[FrameResult]] = {name: [] for name in segmenters}
+    beside, ours = (NETWORK, COPIED, OFFLINE), runs[OFFLINE].results
+    task = progress.add_task("drawing", total=2 * len(ours), status="")
     sinks = Sinks(
-        OverlayVideo(out / "overlay.mp4", FPS),
-        Records(out / "records.jsonl"),
-        Timeline(out / "timeline.png", title="a rendered street"),
+        OverlayVideo(folder / "overlay.mp4", FPS),
+        Records(folder / "records.jsonl"),
+        Timeline(folder / "timeline.png", title=f"a rendered street, {street.name}"),
     )
-    with open_video(out / "street.mp4") as video, sinks:
-        order = deque(segmenters)
-        for frame in video:
-            for name in order:
-                runs[name].append(segmenters[name].step(frame))
-            order.rotate()  # none always comes first, when the caches are cold
-            sinks.write(runs[OURS][-1])
+    with sinks:
+        for result in ours:
+            sinks.write(result)
             progress.advance(task)
-    # The frame that was carried furthest is where there is something to see.
-    reused = [index for index, result in enumerate(runs[OURS]) if result.level is not Level.KEY] or [0]
-    worst = max(reused, key=lambda index: runs[OURS][index].drift)
-    _draw_side_by_side(out / "side-by-side.png", runs[OURS][worst], truths[worst])
-    return runs
+
+    def panels() -> Iterable[Image]:
+        for results in zip(*(runs[name].results for name in beside), strict=True):
+            progress.advance(task)
+            yield draw_beside(dict(zip(beside, results, strict=True)))
+
+    _write_video(folder / "side-by-side.mp4", panels(), quality=23)
 
 
-def _draw_side_by_side(path: Path, result: FrameResult, truth: Labels) -> None:
+def draw_beside(results: dict[str, FrameResult]) -> Image:
+    """Results of one frame in a row, each with its title."""
     import cv2
     import numpy as np
 
-    from stmg.data.camvid import PALETTE
-    from stmg.video.overlay import draw_labels, draw_mask
-
-    changed = result.changed if result.changed is not None else np.ones((1, 1), np.float32)
-    panels = {
-        "frame": result.image,
-        f"labels ({result.level})": result.plot(0.7),
-        "spatial mask: orange = changed": draw_mask(result.image, changed),
-        "truth": draw_labels(result.image, truth, PALETTE, 0.7),
-    }
-    for title, panel in panels.items():
-        panels[title] = np.ascontiguousarray(panel)
-        cv2.rectangle(panels[title], (0, 0), (12 + 9 * len(title), 26), (0, 0, 0), -1)
-        cv2.putText(panels[title], title, (6, 18), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (255, 255, 255), 1, cv2.LINE_AA)
-    frame, labels, mask, true = panels.values()
-    cv2.imwrite(str(path), np.vstack((np.hstack((frame, labels)), np.hstack((mask, true))))[:, :, ::-1])
+    drawn = []
+    for title, result in results.items():
+        panel = np.ascontiguousarray(result.plot(0.7))
+        cv2.rectangle(panel, (0, 0), (12 + 9 * len(title), 26), (0, 0, 0), -1)
+        cv2.putText(panel, title, (6, 18), cv2.FONT_HERSHEY_SIMPLEX, 0.5, (255, 255, 255), 1, cv2.LINE_AA)
+        drawn.append(panel)
+    return np.hstack(drawn)
 
 
-def _table(runs: dict[str, list[FrameResult]], truths: list[Labels]) -> Table:
-    from stmg.data.camvid import CLASS_NAMES
-    from stmg.evaluation.accuracy import ConfusionMatrix
-    from stmg.evaluation.streams import StreamFigures
-    from stmg.streaming.schedulers import Level
+def _write_video(path: Path, images: Iterable[Image], quality: int) -> None:
+    import av
 
-    title = f"{len(truths)} frames of a street never seen, {SIZE[0]}x{SIZE[1]}"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", rate=FPS, options={"crf": str(quality)})
+        stream.pix_fmt = "yuv420p"
+        for image in images:
+            stream.height, stream.width = image.shape[:2]
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode(None))
+
+
+def _table(street: Street, runs: dict[str, Run]) -> Table:
+    from stmg.evaluation.comparison import NETWORK
+
+    base = runs[NETWORK]
+    title = f"{street.name}: {len(base.results)} frames of a street never seen, {SIZE[0]}x{SIZE[1]}"
     # Without vertical lines it fits 80 columns.
     table = Table("", title=title, box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    for head in ("mIoU", "FPS", "gain", "key", "partial", "carry", "blocks run", "GMACs"):
+    for head in ("mIoU", "change", "MACs", "FPS", "gain", "p95", "age"):
         table.add_column(head, justify="right")
-    base_fps = None
-    for name, results in runs.items():
-        figures = StreamFigures(ConfusionMatrix(len(CLASS_NAMES)))
-        for result, truth in zip(results, truths, strict=True):
-            figures.add(result, truth)
-        # The first frame also warms the runtime up; it is left out of the speed of all.
-        fps = 1000 / fmean(result.latency_ms for result in results[1:])
-        base_fps = base_fps or fps
-        assert figures.cost is not None  # a network of the package can be counted
+    for name, run in runs.items():
+        change = 100 * (run.figures.mean_iou / base.figures.mean_iou - 1)
         table.add_row(
             name,
-            f"{figures.mean_iou:.1f}%",
-            f"{fps:.1f}",
-            f"{fps / base_fps:.2f}x",
-            *[f"{figures.share(level):.0f}%" for level in Level],
-            f"{figures.kept_share:.0f}%" if figures.kept_shares else "-",
-            f"{figures.cost.macs / 1e9:.2f}",
+            f"{run.figures.mean_iou:.1f}",
+            "" if run is base else f"{change:+.1f} %",
+            "" if run.live else f"{run.figures.macs_share(base.figures.cost):.0f} %",
+            f"{FPS} live" if run.fps is None else f"{run.fps:.1f}",
+            f"{run.fps / base.fps:.2f}x" if run.fps and base.fps else "",
+            f"{run.live.latency.p95_ms:.0f} ms" if run.live else "",
+            f"{run.live.mean_age:.1f}" if run.live else "",
         )
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import webbrowser
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path, PurePath
@@ -17,6 +18,7 @@ from stmg.cli.options import MODEL_HELP, Mode, ModelOptions, StreamOptions, make
 from stmg.errors import MissingPackageError, SettingsError
 
 if TYPE_CHECKING:
+    from stmg.checkpoints.resolve import ModelSpec
     from stmg.serve.config import ServeConfig
 
 ACCESS_PANEL, KEEP_PANEL = "Access", "Recording and uploads"
@@ -100,14 +102,6 @@ def serve(
 
     Every stream is segmented as it comes, and shown with its figures; controls, metrics and an API are beside it.
     """
-    try:
-        from stmg.serve.run import open_socket, serve, url_of
-        from stmg.serve.service import Service
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("fastapi", "uvicorn", "prometheus_client", "starlette", "pydantic"):
-            raise MissingPackageError('stmg serve needs packages of its own: pip install "stmg[serve]"') from None
-        raise
-    console = Console()
     given = {"host": host, "port": port, "token": token, "insecure": insecure or None}
     if config is not None:
         _refuse_beside_config(sources, model, fps, size, mode, options, stream)
@@ -123,10 +117,30 @@ def serve(
         chosen = replace(chosen, record=RecordConfig(folder=str(record)))
     if no_uploads:
         chosen = replace(chosen, uploads=None)
-    with open_socket(chosen.host, chosen.port) as listener:
-        service = Service(chosen, None if spec is None else lambda stream: spec)
-        names = ", ".join(stream.name for stream in chosen.streams)
-        console.print(f"serving {escape(names)} at [bold]{url_of(listener)}[/]  (Ctrl-C stops)", soft_wrap=True)
+    serve_page(chosen, spec)
+
+
+def serve_page(config: ServeConfig, spec: ModelSpec | None, browser: bool = False) -> None:
+    """Serve until Ctrl-C.
+
+    spec: the model of all streams; each names its own if None.
+    browser: whether to open the page in one.
+    """
+    try:
+        from stmg.serve.run import open_socket, serve, url_of
+        from stmg.serve.service import Service
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("fastapi", "uvicorn", "prometheus_client", "starlette", "pydantic"):
+            raise MissingPackageError('stmg serve needs packages of its own: pip install "stmg[serve]"') from None
+        raise
+    console = Console()
+    with open_socket(config.host, config.port) as listener:
+        service = Service(config, None if spec is None else lambda stream: spec)
+        names = ", ".join(stream.name for stream in config.streams)
+        url = url_of(listener)
+        console.print(f"serving {escape(names)} at [bold]{url}[/]  (Ctrl-C stops)", soft_wrap=True)
+        if browser:
+            webbrowser.open(url)  # it waits for the server: the socket listens already
         serve(service, listener)
     console.print("stopped")
 

@@ -37,17 +37,23 @@ def run_live(
     frames: Sequence[Frame],
     rate: float,
     on_frame: Callable[[FrameResult], None] | None = None,
+    on_progress: Callable[[], None] | None = None,
 ) -> LiveFigures:
     """Play frames at a rate to a segmenter in realtime.
 
     on_frame: called with each result, which has the position of its frame as `index`; afterwards, so that whatever it
         does takes no time from the stream.
+    on_progress: called at once after each result; it should take no time.
     """
     for frame in frames[:WARM_UP]:
         segmenter.runtime.full(segmenter.runtime.prepare(frame.image))
     source = pace(cast(VideoSource, _Playback(frames, rate)))
     with CountingExecutor() as executor:
-        results = list(segmenter.stream(source, mode="realtime", executor=executor))
+        results = []
+        for result in segmenter.stream(source, mode="realtime", executor=executor):
+            results.append(result)
+            if on_progress is not None:
+                on_progress()
     if on_frame is not None:
         for result in results:
             on_frame(result)

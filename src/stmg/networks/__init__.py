@@ -45,6 +45,6 @@ def pretrain(network: nn.Module, name: str, source: str) -> None:
             raise ModelError(f"nothing in {source} fits {name}: it is of another network")
         load_foreign(network, fitting, heads=tuple(name for name in own if name not in fitting))
     elif isinstance(network, LiteNet):
-        lite.load_imagenet(network, name)
+        lite.load_imagenet(network.encoder, name)
     else:
         raise ModelError(f"there are no ImageNet weights for {name} here; {', '.join(lite.SIZES)} have some")

