@@ -14,6 +14,7 @@ import cv2
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import PIL.Image
 from numpy.typing import NDArray
 
 import stmg
@@ -24,10 +25,11 @@ from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.streaming.state import FrameResult
 from stmg.video.overlay import draw_labels, draw_mask
 
-MODEL, STREET, FRAMES, SIZE = "small-streets", 900_107, 60, (360, 480)
+MODEL, STREET, FRAMES, SIZE = "ddrnet23-slim-streets", 900_107, 60, (360, 480)
 FRONT, PERIOD = 6, 12  # from one computed frame to the next where frames are shown beside each other
 PERIODS = (2, 3, 4, 6, 8, 12)
 WIDTH = 420  # of a panel
+START, COLORS = 24, 48  # of the moving picture: its first frame, and how many colors it has
 
 Image = NDArray[np.uint8]
 Truths = Sequence[Image]
@@ -45,7 +47,7 @@ def main() -> None:
     frames, truths = map(list, zip(*render(STREET, FRAMES, SIZE), strict=True))
     segmenter = stmg.load(MODEL)
     whole = list(segmenter.another(scheduler="always-key").stream(frames))
-    draw_front(out / "front.jpg", segmenter, frames, truths, whole)
+    draw_front(out / "front.gif", segmenter, frames, truths, whole)
     draw_anchors(out / "anchors.jpg", segmenter, frames, whole)
     draw_audit(out / "audit.jpg", segmenter, frames, whole)
     draw_masks(out / "masks.jpg", segmenter, frames)
@@ -75,15 +77,20 @@ def score(results: Sequence[FrameResult], truths: Truths) -> float:
 def draw_front(
     path: Path, segmenter: stmg.VideoSegmenter, frames: Sequence[Image], truths: Truths, whole: Sequence[FrameResult]
 ) -> None:
-    """The same frame by the network itself, by copied labels and by stmg, halfway between two computed frames."""
+    """The same frames by the network itself, by copied labels and by stmg, moving."""
     copied, ours = (run(segmenter, frames, *way) for way in (("online", FRONT, "none"), ("offline", FRONT, "dis-fine")))
-    at = 2 * FRONT + FRONT // 2
-    panels = {
-        f"network on every frame, mIoU {score(whole, truths):.1f}": whole[at],
-        f"last labels copied, 1 in {FRONT} computed: {score(copied, truths):.1f}": copied[at],
-        f"stmg offline, 1 in {FRONT} computed: {score(ours, truths):.1f}": ours[at],
-    }
-    write_panels(path, {title: result.plot(0.6) for title, result in panels.items()})
+    titles = (
+        f"network on every frame, mIoU {score(whole, truths):.1f}",
+        f"last labels copied, 1 in {FRONT} computed: {score(copied, truths):.1f}",
+        f"stmg offline, 1 in {FRONT} computed: {score(ours, truths):.1f}",
+    )
+    together = zip(whole, copied, ours, strict=True)
+    pictures = [
+        join_panels({title: each.plot(0.6) for title, each in zip(titles, results, strict=True)})
+        for results in together
+    ]
+    first, *rest = [PIL.Image.fromarray(picture).quantize(COLORS) for picture in pictures[START:]]
+    first.save(path, save_all=True, append_images=rest, duration=1000 / 15, loop=0, optimize=True)
 
 
 def draw_anchors(
@@ -188,6 +195,11 @@ def _save(figure: Any, path: Path) -> None:
 
 
 def write_panels(path: Path, panels: dict[str, Image], columns: int | None = None) -> None:
+    """Panels beside each other, as a picture."""
+    cv2.imwrite(str(path), join_panels(panels, columns)[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 82])
+
+
+def join_panels(panels: dict[str, Image], columns: int | None = None) -> Image:
     """Panels beside each other, each with its title."""
     tiles = []
     for title, panel in panels.items():
@@ -198,7 +210,7 @@ def write_panels(path: Path, panels: dict[str, Image], columns: int | None = Non
         tiles.append(cv2.copyMakeBorder(np.vstack((bar, small)), 0, 4, 2, 2, cv2.BORDER_CONSTANT, value=(255,) * 3))
     columns = columns or len(tiles)
     rows = [np.hstack(tiles[start : start + columns]) for start in range(0, len(tiles), columns)]
-    cv2.imwrite(str(path), np.vstack(rows)[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 82])
+    return np.vstack(rows)
 
 
 if __name__ == "__main__":
