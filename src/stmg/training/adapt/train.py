@@ -74,7 +74,8 @@ class Progress(NamedTuple):
 
     what: str
     done: int
-    total: int
+    total: int | None
+    """None until it is known."""
     status: str = ""
 
 
@@ -167,7 +168,7 @@ class _Run:
             self.num_clips += 1
             if not self.pairs and self.num_clips >= 4:
                 self._plan((time.perf_counter() - started) / max(1, len(found)))
-            on_progress(Progress("watching", self.num_pairs, self.pairs or 1))
+            on_progress(Progress("watching", self.num_pairs, self.pairs or None))
             if self.num_clips % SAVE_EVERY == 0:
                 self.save()
 
