@@ -4,7 +4,8 @@ import pytest
 
 from commands import run_stmg
 from stmg.checkpoints.locate import shipped_names
-from stmg.cli.demo import MODEL
+from stmg.cli.demo import MODEL, NEXT, STREETS
+from stmg.evaluation import comparison
 
 
 @pytest.mark.slow
@@ -12,13 +13,23 @@ def test_the_demo_makes_what_it_promises(tmp_path):
     assert MODEL in shipped_names()
     done = run_stmg("demo", "--frames", 12, "--threads", 1, "--out", tmp_path, columns=80)
     assert done.returncode == 0, done.stderr
-    for row in ("base, every frame", "the paper's mode", "stmg"):
-        assert any(line.strip().startswith(row) for line in done.stdout.splitlines()), row
-    for head in ("mIoU", "FPS", "gain", "key", "partial", "carry", "blocks run", "GMACs"):
+    methods = (
+        comparison.NETWORK,
+        comparison.COPIED,
+        comparison.PAPER,
+        comparison.ONLINE,
+        comparison.OFFLINE,
+        comparison.REALTIME,
+    )
+    for row in methods:
+        assert sum(line.strip().startswith(row) for line in done.stdout.splitlines()) == len(STREETS), row
+    for head in ("mIoU", "change", "MACs", "FPS", "gain", "p95", "age"):
         assert head in done.stdout
-    assert "…" not in done.stdout  # the table fits 80 columns
-    for name in ("street.mp4", "overlay.mp4", "side-by-side.png", "timeline.png"):
-        assert (tmp_path / name).stat().st_size > 1000
-    levels = [json.loads(line)["level"] for line in (tmp_path / "records.jsonl").read_text().splitlines()]
-    assert len(levels) == 12
-    assert "carry" in levels
+    assert "…" not in done.stdout  # the tables fit 80 columns
+    assert all(command in done.stdout for command in NEXT)
+    for folder, frames in (("drive", 12), ("fixed-camera", 6)):
+        for name in ("street.mp4", "overlay.mp4", "side-by-side.mp4", "timeline.png"):
+            assert (tmp_path / folder / name).stat().st_size > 1000
+        levels = [json.loads(line)["level"] for line in (tmp_path / folder / "records.jsonl").read_text().splitlines()]
+        assert len(levels) == frames
+        assert "carry" in levels
