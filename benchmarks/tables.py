@@ -29,6 +29,7 @@ TRANSCRIBED = ROOT / "benchmarks" / "transcribed.json"
 PAGES = (ROOT / "BENCHMARKS.md", RESULTS / "README.md", *sorted((ROOT / "benchmarks" / "pages").glob("*.md")))
 BEGIN, END = "<!-- table: {} -->", "<!-- end -->"
 NOT_RUN = "not run"
+FP32 = [base for base in RUNTIMES.values() if base.bits != 8]  # what changes are relative to
 HEADINGS = ("network", "mode", "runtime", "mIoU", "change", "FPS", "gain", "p50 ms", "max ms", "peak MB", "from")
 
 
@@ -58,7 +59,7 @@ class Row:
             _kind(self.method).name,
             _runtime_name(self.method),
             number(self.miou, missing=""),
-            "" if self.change is None or self.method.kind == "base" else f"{self.change:+.2f} %",
+            "" if self.change is None or self.method in FP32 else f"{self.change:+.2f} %",
             number(self.fps, 1, missing=""),
             gain,
             *(number(value, 1, missing="") for value in (self.p50_ms, self.max_ms)),
