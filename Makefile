@@ -1,10 +1,10 @@
 # make demo: set up and run the main job; make serve: a live page; make test: set up and pass the tests;
-# make docs: build the documentation.
+# make docs: build the documentation; make benchmarks DATA=CAMVID: measure what BENCHMARKS.md shows.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test coverage lint audit docs pictures benchmark fuzz soak faults clean
+.PHONY: demo serve test coverage lint audit docs pictures benchmarks fuzz soak faults clean
 
 demo: $(VENV)/.installed
 	$(BIN)/stmg demo --out out/demo
@@ -36,8 +36,9 @@ docs: $(VENV)/.installed-docs
 pictures: $(VENV)/.installed
 	$(BIN)/python tools/pictures.py
 
-benchmark: $(VENV)/.installed
-	$(BIN)/python benchmarks/skipping.py --repeats 25
+# About two and a half hours if nothing is there yet. ONLY=lite0: some of the runs; AGAIN=1: also those that are there.
+benchmarks: $(VENV)/.installed-benchmarks
+	$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)") $(if $(ONLY),--only "$(ONLY)") $(if $(AGAIN),--again)
 
 fuzz soak faults: $(VENV)/.installed-dev
 	$(BIN)/python -m reliability.$@; code=$$?; $(BIN)/python -m reliability.figures; exit $$code
@@ -51,6 +52,11 @@ $(VENV)/.installed-dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
 	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-benchmarks: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[all,int8]"
+	touch $@
 
 $(VENV)/.installed-docs: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -85,15 +85,19 @@ def read_figures(program: str, folder: Path = FIGURES) -> Figures | None:
 def fill(page: str, folder: Path = FIGURES) -> str:
     """The page with the tables of the last full runs between its marks."""
     for program in PROGRAMS:
-        begin, end = BEGIN.format(program), END.format(program)
-        before, mark, rest = page.partition(begin)
-        _, other_mark, after = rest.partition(end)
-        assert mark, f"the page lacks {begin}"
-        assert other_mark, f"the page lacks {end}"
         figures = read_figures(program, folder)
         table = "No full run yet." if figures is None else figures.table()
-        page = f"{before}{begin}\n{table}\n{end}{after}"
+        page = put_between(page, BEGIN.format(program), END.format(program), table)
     return page
+
+
+def put_between(page: str, begin: str, end: str, text: str) -> str:
+    """The page with a text between two marks, in place of what was there."""
+    before, mark, rest = page.partition(begin)
+    _, other_mark, after = rest.partition(end)
+    assert mark, f"the page lacks {begin}"
+    assert other_mark, f"the page lacks {end}"
+    return f"{before}{begin}\n{text}\n{end}{after}"
 
 
 class Progress:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from mkdocs.structure.files import File, Files
 from pages import commands, files, models
 
 ROOT = Path(__file__).parents[1]
+BENCHMARK_PAGES = sorted((ROOT / "benchmarks" / "pages").glob("*.md"))
 PROJECT_FILES = {
     "benchmarks.md": "BENCHMARKS.md",
+    **{f"benchmarks/{path.name}": f"benchmarks/pages/{path.name}" for path in BENCHMARK_PAGES},
     "project/contributing.md": "CONTRIBUTING.md",
     "project/code-of-conduct.md": "CODE_OF_CONDUCT.md",
     "project/security.md": "SECURITY.md",
@@ -39,13 +42,26 @@ def make_pages() -> dict[str, str]:
         pages[f"reference/schemas/{file.name}"] = files.schema_text(file)
     for page, name in PROJECT_FILES.items():
         if (ROOT / name).is_file():
-            pages[page] = _without_links((ROOT / name).read_text(encoding="utf-8"))
+            pages[page] = _site_links((ROOT / name).read_text(encoding="utf-8"), page, name)
     return pages
 
 
-def _without_links(text: str) -> str:
-    """Markdown whose links to files of the repository, which the site does not have, are plain text."""
-    return re.sub(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)[^)]*\)", r"\1", text)
+def _site_links(text: str, page: str, name: str) -> str:
+    """Markdown whose links to files that are pages lead there; to files that the site does not have, they are text."""
+    pages = {file: page for page, file in PROJECT_FILES.items()}
+
+    def link(match: re.Match[str]) -> str:
+        label, target, anchor = match.groups(default="")
+        file = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+        if file.startswith("docs/"):
+            other = file.removeprefix("docs/")
+        elif file in pages:
+            other = pages[file]
+        else:
+            return label
+        return f"[{label}]({posixpath.relpath(other, posixpath.dirname(page))}{anchor})"
+
+    return re.sub(r"(?<!!)\[([^\]]+)\]\((?!https?:|#|mailto:)([^)#]*)(#[^)]*)?\)", link, text)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

@@ -37,7 +37,7 @@ DIS_LEVELS = {
     "dis-fine": FlowLevel(480, 4),
     "dis-finest": FlowLevel(480, 3, both_ways=True),
 }
-"""Of optical flow; what each costs and is worth is in BENCHMARKS.md."""
+"""Of optical flow; what each costs and is worth is in benchmarks/pages/parts.md."""
 CHANGE_WIDTH = 240  # of the view at which change is measured, however wide the search: it means the same at each level
 CELL = 4  # pixels of that view per cell of a distortion map
 

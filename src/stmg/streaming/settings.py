@@ -19,7 +19,7 @@ from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
 
 MODES = ("offline", "online", "realtime")
-OFFLINE = {"key_above": 0.6, "longest": 12}  # where these come from is in BENCHMARKS.md
+OFFLINE = {"key_above": 0.6, "longest": 12}  # where these come from is in benchmarks/pages/parts.md
 
 
 @dataclass(frozen=True, kw_only=True)

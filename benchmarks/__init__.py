@@ -1,0 +1,1 @@
+"""Benchmarks: the runs behind BENCHMARKS.md (`python -m benchmarks`), and programs that measure one thing each."""

@@ -1,0 +1,175 @@
+"""Runs: the commands of stmg whose results make up BENCHMARKS.md and its pages."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+
+from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
+
+CAMVID = "CAMVID"
+"""Stands for the folder of the dataset in commands; `--data` says where it is."""
+
+RUNTIMES = {
+    "PyTorch": BASE,
+    "ONNX Runtime": replace(BASE, runtime="onnxruntime", bits=32),
+    "OpenVINO": replace(BASE, runtime="openvino", bits=32),
+    "OpenVINO INT8": replace(BASE, runtime="openvino", bits=8),
+}
+"""By what the summary calls them: the base network on each."""
+EXPORTS = {
+    "onnx": ("--to", "onnx"),
+    "openvino": ("--to", "openvino"),
+    "openvino-int8": ("--to", "openvino", "--int8", f"{CAMVID}/train"),
+}
+BASELINES = (Method(kind="copied-labels", stride=5), Method(kind="warped-logits", stride=5))
+PAPER = Method(kind="paper")
+METHODS = (BASE, *BASELINES, PAPER, ONLINE, OFFLINE, Method(kind="realtime"))
+"""The rows of a network in the summary, each on every runtime; baselines on the one that they are measured on."""
+MEASURED = ("--frames", "101", "--repeats", "3")
+TRIAL = {"benchmark": ("--frames", "6", "--repeats", "1"), "evaluate": ("--limit", "3")}
+"""What makes a command short, by verb; the last value of an option counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A command of stmg that writes a result."""
+
+    name: str
+    """Of the result's file."""
+    page: str
+    """The page that shows the result."""
+    command: tuple[str, ...]
+    minutes: float
+    """How long it is expected to take on two cores, exports included."""
+    exports: tuple[tuple[str, ...], ...] = ()
+    """Commands that have to be carried out before."""
+    network: str = ""
+    """Whose rows of the summary the result may give; empty for settings other than its own."""
+    runtime: str = "PyTorch"
+    """Of the model itself; exports beside it have their own."""
+    rows: tuple[Method, ...] = ()
+    """Those that the result is there to give."""
+
+    @property
+    def typed(self) -> str:
+        """What a reader types, and what the result says of itself."""
+        return shlex.join(["stmg", *self.command, "--out", f"results/{self.name}"])
+
+    @property
+    def needs_data(self) -> bool:
+        return any(word.partition("/")[0] == CAMVID for command in (*self.exports, self.command) for word in command)
+
+
+def on_runtime(method: Method, runtime: str) -> Method:
+    """A method of the model itself, said of the runtime that the model had."""
+    base = RUNTIMES[runtime]
+    return method if method.runtime else replace(method, runtime=base.runtime, bits=base.bits)
+
+
+def _rows(*runtimes: str, paper: bool) -> tuple[Method, ...]:
+    return tuple(
+        on_runtime(method, runtime)
+        for method in METHODS
+        if method != PAPER or paper
+        for runtime in (runtimes[:1] if method in BASELINES else runtimes)
+    )
+
+
+def _exports(model: str, folder: str, *kinds: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(("export", model, *EXPORTS[kind], "--out", f"{folder}/{kind}") for kind in kinds)
+
+
+def _camvid_runs(model: str, short: str, minutes: tuple[float, float], *, paper: bool) -> tuple[Run, Run]:
+    """A network trained on CamVid: as exports, in turns, and in PyTorch."""
+    folder = f"exports/{short}"
+    exported = Run(
+        name=model,
+        page=model,
+        exports=_exports(model, folder, *EXPORTS),
+        command=(
+            *("benchmark", f"{folder}/onnx", CAMVID),
+            *("--beside", f"{folder}/openvino", "--beside", f"{folder}/openvino-int8", "--baselines", *MEASURED),
+        ),
+        minutes=minutes[0],
+        network=model,
+        runtime="ONNX Runtime",
+        rows=_rows("ONNX Runtime", "OpenVINO", "OpenVINO INT8", paper=paper),
+    )
+    pytorch = Run(
+        name=f"{model}-pytorch",
+        page=model,
+        command=("benchmark", model, CAMVID, "--baselines", *MEASURED),
+        minutes=minutes[1],
+        network=model,
+        rows=_rows("PyTorch", paper=paper),
+    )
+    return exported, pytorch
+
+
+def _realtime_run(motion: str) -> Run:
+    return Run(
+        name=f"ddrnet23-slim-camvid-realtime-{motion}",
+        page="ddrnet23-slim-camvid",
+        command=("evaluate", "ddrnet23-slim-camvid", CAMVID, "--mode", "realtime", "--motion", motion),
+        minutes=3,
+    )
+
+
+def _streets_run(motion: str) -> Run:
+    return Run(
+        name=f"small-streets-every-5-{motion}",
+        page="small-streets",
+        command=(
+            *("evaluate", "small-streets", "street:0-0", "--mode", "offline", "--motion", motion),
+            *("--offline", "fixed:period=5,between=carry"),
+        ),
+        minutes=2,
+    )
+
+
+RUNS = (
+    *_camvid_runs("ddrnet23-slim-camvid", "slim", (15, 7), paper=True),
+    Run(
+        name="ddrnet23-slim-camvid-larger-budget",
+        page="ddrnet23-slim-camvid",
+        exports=_exports("ddrnet23-slim-camvid", "exports/slim", *EXPORTS),
+        command=(
+            *("benchmark", "exports/slim/onnx", CAMVID),
+            *("--beside", "exports/slim/openvino", "--beside", "exports/slim/openvino-int8"),
+            *("--mode", "offline", "--offline", "drift:key_above=1.0,longest=12", *MEASURED),
+        ),
+        minutes=7,
+    ),
+    Run(
+        name="ddrnet23-slim-camvid-finer-motion",
+        page="ddrnet23-slim-camvid",
+        exports=_exports("ddrnet23-slim-camvid", "exports/slim", "onnx"),
+        command=(
+            *("benchmark", "exports/slim/onnx", CAMVID),
+            *("--mode", "online", "--motion", "dis-medium", "--fusion", "0.5", *MEASURED),
+        ),
+        minutes=3,
+    ),
+    *(_realtime_run(motion) for motion in ("dis", "dis-fine")),
+    *_camvid_runs("lite0-camvid", "lite0", (15, 8), paper=False),
+    Run(
+        name="lite0-camvid-offline",
+        page="lite0-camvid",
+        exports=_exports("lite0-camvid", "exports/lite0", "onnx"),
+        command=("benchmark", "exports/lite0/onnx", CAMVID, "--mode", "offline", *MEASURED),
+        minutes=2,
+        network="lite0-camvid",
+        runtime="ONNX Runtime",
+    ),
+    *_camvid_runs("ddrnet39-camvid", "ddrnet39", (45, 25), paper=True),
+    Run(
+        name="small-streets",
+        page="small-streets",
+        command=("benchmark", "small-streets", "street:0-0", "--baselines", "--frames", "240", "--repeats", "3"),
+        minutes=6,
+        network="small-streets",
+        rows=_rows("PyTorch", paper=True),
+    ),
+    *(_streets_run(motion) for motion in ("dis", "dis-fine", "dis-finest")),
+)

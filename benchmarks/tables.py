@@ -1,0 +1,249 @@
+"""Tables: BENCHMARKS.md and its pages from the results of the runs.
+
+python -m benchmarks.tables    # writes the tables anew; python -m benchmarks measures first
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+
+from benchmarks.runs import METHODS, RUNS, RUNTIMES, Run, on_runtime
+from reliability.figures import put_between
+from stmg.errors import DataError
+from stmg.evaluation.benchmark_tables import benchmark_tables
+from stmg.evaluation.evaluation_tables import evaluation_tables
+from stmg.evaluation.method import BASE, Method
+from stmg.evaluation.results import BenchmarkResult, EvaluationResult, Latency, Result
+from stmg.evaluation.storage import read_result
+from stmg.evaluation.text_table import TextTable, number
+from stmg.files import build_from_file, read_mapping
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+TRANSCRIBED = ROOT / "benchmarks" / "transcribed.json"
+PAGES = (ROOT / "BENCHMARKS.md", RESULTS / "README.md", *sorted((ROOT / "benchmarks" / "pages").glob("*.md")))
+BEGIN, END = "<!-- table: {} -->", "<!-- end -->"
+NOT_RUN = "not run"
+FP32 = [base for base in RUNTIMES.values() if base.bits != 8]  # what changes are relative to
+HEADINGS = ("network", "mode", "runtime", "mIoU", "change", "FPS", "gain", "p50 ms", "max ms", "peak MB", "from")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A method on a runtime, as the summary shows it."""
+
+    network: str
+    method: Method
+    miou: float | None = None
+    change: float | None = None
+    """Of the mIoU, in percent of the network's on every frame."""
+    fps: float | None = None
+    gain: float | None = None
+    fp32_gain: float | None = None
+    """Of an export in INT8: relative to the FP32 network on every frame that it was measured beside."""
+    p50_ms: float | None = None
+    max_ms: float | None = None
+    peak_mb: float | None = None
+
+    def cells(self) -> tuple[str, ...]:
+        gain = number(self.gain, 2, "×", "")
+        if self.fp32_gain is not None:
+            gain += f" ({self.fp32_gain:.2f}× of FP32)"
+        return (
+            self.network,
+            _kind(self.method).name,
+            _runtime_name(self.method),
+            number(self.miou, missing=""),
+            "" if self.change is None or self.method in FP32 else f"{self.change:+.2f} %",
+            number(self.fps, 1, missing=""),
+            gain,
+            *(number(value, 1, missing="") for value in (self.p50_ms, self.max_ms)),
+            number(self.peak_mb, 0, missing=""),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Rows that come from one command."""
+
+    command: str
+    machine: str
+    rows: tuple[Row, ...]
+    file: str = ""
+    """The raw result; empty for figures that were only written down."""
+
+
+@dataclass(frozen=True)
+class Transcribed:
+    """Figures of results that were not kept: copied from the tables that had been made of them."""
+
+    sources: tuple[Source, ...]
+
+
+Found = dict[tuple[str, Method], tuple[Row, Source]]
+"""Rows by network and method, each with where it comes from."""
+
+
+def read_kept(run: Run, folder: Path = RESULTS) -> Result | None:
+    """The result of a run; None if there is none that this version can read."""
+    try:
+        return read_result(folder / f"{run.name}.json")
+    except DataError:
+        return None
+
+
+def read_transcribed(path: Path = TRANSCRIBED) -> tuple[Source, ...]:
+    return build_from_file(Transcribed, read_mapping(path, DataError), path, DataError).sources
+
+
+def make_source(run: Run, result: BenchmarkResult) -> Source:
+    """The rows of a result, those of the model itself said of its runtime."""
+    (at_size,) = result.sizes
+    base = at_size.row(BASE).miou
+
+    def make(method: Method, miou: float | None, latency: Latency) -> Row:
+        return Row(
+            network=run.network,
+            method=on_runtime(method, run.runtime),
+            miou=miou,
+            change=100 * (miou / base - 1) if miou is not None and base else None,
+            p50_ms=latency.p50_ms,
+            max_ms=latency.max_ms,
+        )
+
+    stepped = (
+        replace(
+            make(each.method, each.miou, each.timing.latency),
+            fps=each.timing.fps,
+            gain=each.timing.gain,
+            fp32_gain=each.model_gain if each.method.bits == 8 else None,
+            peak_mb=None if each.peak_memory is None else each.peak_memory / 1e6,
+        )
+        for each in at_size.rows
+    )
+    live = (make(each.method, each.miou, each.latency) for each in at_size.realtime)
+    return Source(
+        command=result.command,
+        machine=str(result.machine),
+        rows=(*stepped, *live),
+        file=f"benchmarks/results/{run.name}.json",
+    )
+
+
+def summary(folder: Path = RESULTS, transcribed: Path = TRANSCRIBED, runs: Sequence[Run] = RUNS) -> str:
+    """Every network in every mode on every runtime, and under it where each row comes from."""
+    kept = {run: result for run in runs if isinstance(result := read_kept(run, folder), BenchmarkResult)}
+    sources = [make_source(run, result) for run, result in kept.items() if run.network]
+    found: Found = {}
+    for source in (*sources, *read_transcribed(transcribed)):
+        for row in source.rows:
+            found.setdefault((row.network, row.method), (row, source))
+    lines: list[tuple[str, ...]] = []
+    used: dict[Source, int] = {}
+    for network in dict.fromkeys(run.network for run in runs if run.network):
+        expected = {row for run in runs if run.network == network and run not in kept for row in run.rows}
+        present = {row for run in runs if run.network == network for row in run.rows if (network, row) in found}
+        lines += _network_lines(network, sorted(expected | present, key=_order), found, used)
+    return "\n".join((_markdown(HEADINGS, lines), "", *(_source_line(at, source) for source, at in used.items())))
+
+
+def _network_lines(
+    network: str, methods: Sequence[Method], found: Found, used: dict[Source, int]
+) -> Iterator[tuple[str, ...]]:
+    """The rows of a network; runtimes on which a mode was not run share one. Sources are numbered as they come up."""
+    for (kind, there), alike in groupby(methods, lambda method: (_kind(method), (network, method) in found)):
+        if not there:
+            runtimes = ", ".join(map(_runtime_name, alike))
+            yield network, kind.name, runtimes, NOT_RUN, *[""] * (len(HEADINGS) - 4)
+            continue
+        for method in alike:
+            row, source = found[network, method]
+            yield *row.cells(), str(used.setdefault(source, len(used) + 1))
+
+
+def minutes(runs: Sequence[Run] = RUNS) -> str:
+    """How long all runs take."""
+    total = sum(run.minutes for run in runs)
+    return (
+        f"{len(runs)} runs, about {total:.0f} minutes in all on two cores: an estimate, the sum of those of the runs."
+    )
+
+
+def run_list(runs: Sequence[Run] = RUNS) -> str:
+    """The runs with their commands."""
+    lines = []
+    for run in runs:
+        exports = [f"`stmg {' '.join(command)}`" for command in run.exports]
+        lines.append((run.name, f"{run.minutes:g}", "<br>".join((*exports, f"`{run.typed}`"))))
+    return _markdown(("run", "minutes", "commands"), lines)
+
+
+def page_tables(page: str, folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -> str:
+    """The results of the runs that belong on a page, and the names of those that are not there."""
+    mine = {run: read_kept(run, folder) for run in runs if run.page == page}
+    parts = []
+    for run, result in mine.items():
+        if result is not None:
+            raw = f"[raw](../results/{run.name}.json)"
+            tables = (table.markdown().rstrip() for table in _main_tables(result))
+            parts += [f"`{result.command}` ({raw})", *tables]
+    missing = ", ".join(run.name for run, result in mine.items() if result is None)
+    return "\n\n".join(parts + ([f"Not run yet: {missing}."] if missing else []))
+
+
+def fill(page: str, folder: Path = RESULTS, transcribed: Path = TRANSCRIBED) -> str:
+    """A page with the tables between its marks."""
+    tables: dict[str, Callable[[], str]] = {
+        "summary": partial(summary, folder, transcribed),
+        "minutes": minutes,
+        "runs": run_list,
+    }
+    for name in re.findall(BEGIN.format("([^ ]+)"), page):
+        make = tables.get(name) or partial(page_tables, name, folder)
+        page = put_between(page, BEGIN.format(name), END, f"\n{make()}\n")
+    return page
+
+
+def write_pages() -> None:
+    """Write the tables of every page anew."""
+    for path in PAGES:
+        path.write_text(fill(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _main_tables(result: Result) -> list[TextTable]:
+    """What a page shows of a result; `stmg report` shows all of it."""
+    if isinstance(result, EvaluationResult):
+        return evaluation_tables(result)[:1]
+    assert isinstance(result, BenchmarkResult), result.kind
+    tables = [benchmark_tables(result, at_size) for at_size in result.sizes]
+    return [table for each in tables for table in (each[0], *each[5:])]
+
+
+def _kind(method: Method) -> Method:
+    return replace(method, runtime=None, bits=None, export=None)
+
+
+def _order(method: Method) -> tuple[int, int]:
+    return METHODS.index(_kind(method)), list(RUNTIMES.values()).index(method.reference)
+
+
+def _runtime_name(method: Method) -> str:
+    return next(name for name, base in RUNTIMES.items() if base == method.reference)
+
+
+def _source_line(at: int, source: Source) -> str:
+    kept = f"[raw]({source.file})" if source.file else "written down earlier, raw result not kept"
+    return f"{at}. `{source.command}` on {source.machine}; {kept}"
+
+
+def _markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(line) + " |" for line in (headings, ["---"] * len(headings), *lines))
+
+
+if __name__ == "__main__":
+    write_pages()
