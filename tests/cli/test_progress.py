@@ -37,3 +37,18 @@ def test_where_there_is_no_terminal_progress_is_lines(monkeypatch):
     unknown = progress_bar(console)
     unknown.update(unknown.add_task("frames", total=None, status=""), completed=3)
     assert console.file.getvalue().endswith("frames 3\n")
+
+
+def test_the_time_left_is_of_what_began_last(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    console = Console(file=io.StringIO(), width=80)
+    progress = progress_bar(console)
+    task = progress.add_task("", total=10, status="")
+    for done in range(1, 11):
+        progress.update(task, description="watching", completed=done)
+        now[0] += 60
+    for done in range(1, 4):
+        progress.update(task, description="training", completed=done, total=20)
+        now[0] += 30
+    assert console.file.getvalue().splitlines()[-1] == "training 3/20, 5.7 min left"

@@ -37,6 +37,8 @@ class ProgressLines(Progress):
         before = task.completed
         super().update(task_id, **changes)
         now = time.monotonic()
+        if task.completed < before:  # something else begins
+            self._started[task_id] = now, 0
         start, first = self._started.setdefault(task_id, (now, before))
         pause = max(LINE_EVERY, 0.02 * (now - start))  # the longer it takes, the fewer
         if task.completed <= first or now - self._printed.get(task_id, -pause) < pause:
