@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stmg.video.frames import Image
     from stmg.video.labels import Labels
 
-SIZE, FPS = (360, 480), 15
+SIZE, FPS = (360, 480), 30
 MODEL = "ddrnet23-slim-streets"
 
 
@@ -50,7 +50,7 @@ NEXT = (
 
 def demo(
     out: Out = Path("out/demo"),
-    frames: Annotated[int, typer.Option(min=4, metavar="N", help="Length of the drive, at 15 FPS.")] = 120,
+    frames: Annotated[int, typer.Option(min=4, metavar="N", help="Length of the drive, at 30 FPS.")] = 150,
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Another street to drive, from 900000 on never trained on.")
     ] = STREETS[0].seed,
