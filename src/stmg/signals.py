@@ -45,7 +45,7 @@ def ending_as_interrupt() -> Iterator[list[int]]:
     received: list[int] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        received.append(number)
+        note_ending(number)
         if number != signal.SIGINT:
             for child in active_children():
                 assert child.pid is not None
@@ -53,14 +53,23 @@ def ending_as_interrupt() -> Iterator[list[int]]:
                     os.kill(child.pid, signal.SIGINT)
         raise KeyboardInterrupt
 
+    _received.append(received)
     _interrupts.append(interrupt)
     try:
         with handle_ending(interrupt):
             yield received
     finally:
-        _interrupts.remove(interrupt)
+        _received.pop()
+        _interrupts.pop()
 
 
+def note_ending(number: int) -> None:
+    """Have `ending_as_interrupt` know of a signal that came to another handler within it."""
+    for received in _received:
+        received.append(number)
+
+
+_received: list[list[int]] = []
 _interrupts: list[Handler] = []
 _forking = threading.local()
 
