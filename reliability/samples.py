@@ -119,7 +119,7 @@ def write_results(folder: Path) -> None:
     streams, data = ("--device", "cpu", "--threads", "1"), str(folder / "dataset")
     run(["evaluate", model, data, "--out", out / "evaluation", *streams])
     short = ("--frames", 4, "--repeats", 1, "--rate", 100)
-    with mock.patch("stmg.evaluation.benchmark.peak_memory", lambda *_: 10**8):  # a process for each row takes long
+    with mock.patch("stmg.evaluation.benchmark.peak_memory", return_value=10**8):  # a process for each row takes long
         run(["benchmark", model, data, *short, "--out", out / "benchmark", *streams])
     run(["ablate", model, data, "--limit", 3, "--seeds", 1, "--out", out / "ablation", *streams])
 
