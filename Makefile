@@ -13,10 +13,10 @@ serve: $(VENV)/.installed
 	$(BIN)/stmg serve street:900107 --fps 15 --model small-streets
 
 test: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 coverage: $(VENV)/.installed-dev
-	$(BIN)/pytest -n 2 --cov
+	$(BIN)/pytest -n 2 --dist worksteal --cov
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -63,16 +63,30 @@ def is_one_line(error: str) -> bool:
 
 
 def alone(test):
-    """Run a test that interrupts its own process in one of its own, where nobody else's work is interrupted."""
+    """Run a test that signals its own process in one of its own, where nobody else's work is interrupted.
+
+    Nor is there what other tests load: where oneDNN has switched on the matrix registers of the processor, a signal
+    needs more room than the stack has that pytest's faulthandler sets up for it.
+    """
 
     @functools.wraps(test)
     def run(*args, **kwargs):
-        if "PYTEST_XDIST_WORKER" not in os.environ:
+        if "STMG_ALONE" in os.environ:
             test(*args, **kwargs)
             return
         path = Path(inspect.getfile(test))
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{path}::{test.__name__}"]
+        environment["STMG_ALONE"] = "1"
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--noconftest",
+            "-p",
+            "no:cacheprovider",
+            f"{path}::{test.__name__}",
+        ]
         done = subprocess.run(
             command,
             cwd=Path(__file__).parents[1],

@@ -1,5 +1,15 @@
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 import torch
+from filelock import FileLock
 
 from stmg.checkpoints.card import Card
 from stmg.checkpoints.export import export_network
@@ -9,6 +19,23 @@ from stmg.runtimes.torch import TorchRuntime
 
 # The tests' tensors are tiny, and threads that wait for each other on a busy machine take far longer than the work.
 torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests start
+
+sys.modules.setdefault("openvino_telemetry", None)  # as stmg imports OpenVINO: it sends nothing, and waits for nobody
+
+export_to_onnx = torch.onnx.export
+
+
+def export_with_known_operations(*args: Any, **options: Any) -> Any:
+    """`torch.onnx.export`, which reads its list of operations anew for every graph: half of the time of a small one."""
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    if not hasattr(ONNXRegistry.from_torchlib, "cache_info"):
+        ONNXRegistry.from_torchlib = staticmethod(functools.cache(ONNXRegistry.from_torchlib))
+    return export_to_onnx(*args, **options)
+
+
+torch.onnx.export = export_with_known_operations
 
 EXPORT_SIZE = (64, 96)
 
@@ -47,16 +74,30 @@ def network():
 
 
 @pytest.fixture(scope="session")
-def export_to(network, tmp_path_factory):
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], object]], Path]:
+    """Gives the folder of a name, which the first process of the tests that asks for it has a function write."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def get(name: str, write: Callable[[Path], object]) -> Path:
+        folder = base / f"shared-{name}"
+        with FileLock(base / f"{name}.lock"):
+            if not folder.is_dir():
+                part = tmp_path_factory.mktemp(name)
+                write(part)
+                part.rename(folder)
+        return folder
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def export_to(network, shared_folder):
     """The folder of that network exported to a format, once for all tests."""
-    folders = {}
 
     def export(to):
-        if to not in folders:
-            folders[to] = tmp_path_factory.mktemp(to)
-            card = Card("small", 5, EXPORT_SIZE, class_names=tuple("abcde"))
-            export_network(network, card, EXPORT_SIZE, to, folders[to])
-        return folders[to]
+        card = Card("small", 5, EXPORT_SIZE, class_names=tuple("abcde"))
+        return shared_folder(to, lambda folder: export_network(network, card, EXPORT_SIZE, to, folder))
 
     return export
 

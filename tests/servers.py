@@ -32,7 +32,7 @@ class Running:
         assert response.status_code == 200, response.text
         return response.json()
 
-    def wait(self, condition: Callable[[dict[str, Any]], bool], name: str, seconds: float = 20.0) -> dict[str, Any]:
+    def wait(self, condition: Callable[[dict[str, Any]], bool], name: str, seconds: float = 60.0) -> dict[str, Any]:
         """The stream of this name, once something is true of it."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -56,7 +56,7 @@ def run_server(config: ServeConfig) -> Iterator[Running]:
     url = url_of(listener)
     headers = {"origin": url.rstrip("/")}
     try:
-        with httpx.Client(base_url=url, headers=headers, timeout=20) as client:
+        with httpx.Client(base_url=url, headers=headers, timeout=60) as client:
             for _ in range(200):
                 try:
                     client.get("/healthz")

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -33,3 +35,27 @@ def test_what_must_be_finished_is_and_what_is_ignored_stays_so():
         assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, hangup)
+
+
+FORKS = """
+import os, signal, time
+from stmg.signals import ending_as_interrupt
+
+for number in (signal.SIGTERM, signal.SIGHUP):
+    for _ in range(20):
+        with ending_as_interrupt() as received:
+            child = os.fork()
+            if not child:
+                time.sleep(5)
+                os._exit(0)
+            os.kill(child, number)
+            assert os.waitpid(child, 0)[1] == number, "it was not ended by its signal"
+        assert received == []
+        assert not signal.pthread_sigmask(signal.SIG_BLOCK, ())
+"""
+
+
+def test_a_forked_process_is_ended_by_them_however_early_they_come():
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""

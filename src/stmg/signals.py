@@ -38,25 +38,60 @@ def handle_ending(handler: Handler) -> Iterator[None]:
 
 @contextmanager
 def ending_as_interrupt() -> Iterator[list[int]]:
-    """Within it they raise KeyboardInterrupt; gives the numbers of those that came."""
+    """Within it they raise KeyboardInterrupt; gives the numbers of those that came.
+
+    A process forked within it is another's to end: but for Ctrl-C, which a terminal sends to all, they end it silently.
+    """
     received: list[int] = []
-    owner = os.getpid()
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        if number != signal.SIGINT and os.getpid() != owner:  # a process forked since, which is another's to end
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-            return
-        received.append(number)
-        if number != signal.SIGINT:  # which a terminal sends to all
+        note_ending(number)
+        if number != signal.SIGINT:
             for child in active_children():
                 assert child.pid is not None
                 with suppress(OSError):
                     os.kill(child.pid, signal.SIGINT)
         raise KeyboardInterrupt
 
-    with handle_ending(interrupt):
-        yield received
+    _received.append(received)
+    _interrupts.append(interrupt)
+    try:
+        with handle_ending(interrupt):
+            yield received
+    finally:
+        _received.pop()
+        _interrupts.pop()
+
+
+def note_ending(number: int) -> None:
+    """Have `ending_as_interrupt` know of a signal that came to another handler within it."""
+    for received in _received:
+        received.append(number)
+
+
+_received: list[list[int]] = []
+_interrupts: list[Handler] = []
+_forking = threading.local()
+
+
+def _before_fork() -> None:
+    """Have the signals wait: Python forgets those that reach a new process before it is set up."""
+    _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING if _interrupts else ())
+
+
+def _after_fork() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.mask)
+
+
+def _after_fork_in_child() -> None:
+    for number in ENDING:
+        if number != signal.SIGINT and signal.getsignal(number) in _interrupts:
+            signal.signal(number, signal.SIG_DFL)
+    _after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
 
 
 def ignore_ending() -> None:

@@ -1,12 +1,12 @@
 import cv2
 import numpy as np
-import pytest
 
 from commands import is_one_line, run_stmg
+from stmg.data.synthetic.dataset import open_streets
 
 
-@pytest.mark.slow
-def test_check_says_what_is_there_and_draws_it(tmp_path):
+def test_check_says_what_is_there_and_draws_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("stmg.data.catalogue.open_dataset", lambda path: open_streets(path, 6, (96, 128)))
     done = run_stmg("data", "check", "street:0-0", "--sheet", tmp_path / "sheet.png", columns=80)
     assert done.returncode == 0, done.stderr
     assert "rendered streets" in done.stdout

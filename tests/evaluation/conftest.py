@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import pickle
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from stmg.checkpoints.card import Card
 from stmg.data.camvid import CLASS_NAMES
 from stmg.evaluation import benchmark as module
 from stmg.evaluation.benchmark import benchmark
+from stmg.evaluation.results import BenchmarkResult
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from zoo import masked_runtime, streets
@@ -36,9 +39,13 @@ def frames(dataset):
 
 
 @pytest.fixture(scope="session")
-def benchmark_result(tmp_path_factory):
+def benchmark_result(shared_folder):
     """The headline table in small: baselines, a smaller network, and exports for other runtimes."""
-    folder = tmp_path_factory.mktemp("models")
+    folder = shared_folder("benchmark", lambda part: (part / "result").write_bytes(pickle.dumps(measure(part))))
+    return pickle.loads((folder / "result").read_bytes())
+
+
+def measure(folder: Path) -> BenchmarkResult:
     torch.manual_seed(0)
     network = accelerate(build("small", 11), torch.zeros(1, 3, *SIZE), mask_generator=True)
     stmg.save(network, folder / "model", Card("small", 11, SIZE, class_names=CLASS_NAMES))
@@ -46,11 +53,10 @@ def benchmark_result(tmp_path_factory):
     stmg.export(folder / "model", folder / "onnx", "onnx")
     shutil.copytree(folder / "onnx", folder / "again")
     progress = []
-    patch = pytest.MonkeyPatch()
-    # A process for each row would take most of the time of these tests; test_memory measures a real one.
-    patch.setattr(module, "peak_memory", lambda make_segmenter, frames, mode: 10**8)
-    patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        # A process for each row would take most of the time of these tests; test_memory measures a real one.
+        patch.setattr(module, "peak_memory", lambda make_segmenter, frames, mode: 10**8)
+        patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         result = benchmark(
             str(folder / "model"),
             "street:0-0",
@@ -62,8 +68,6 @@ def benchmark_result(tmp_path_factory):
             beside=[folder / "onnx", folder / "again"],
             on_frame=progress.append,
         )
-    finally:
-        patch.undo()
     done = [each.done for each in progress]
     assert done == sorted(set(done))
     assert done[-1] == progress[-1].total

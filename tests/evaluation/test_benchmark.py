@@ -84,14 +84,16 @@ def test_offline_is_timed_over_whole_passes_beside_the_base(run):
 
 
 def test_an_export_is_held_against_its_own_base_and_the_models(run):
+    slower, faster = run.row(BASE).timing.fps_range
     for row in run.rows:
         assert (row.model_gain is None) == (row.method.runtime is None)
-        if row.model_gain is not None:
-            low, high = row.model_gain_range
-            assert low <= row.model_gain <= high
-    base, other = run.row(BASE), run.row(Method(kind="base", runtime="onnxruntime", bits=32))
-    assert other.timing.gain == 1
-    assert other.model_gain == pytest.approx(other.timing.fps / base.timing.fps, rel=0.5)
+        if row.model_gain is None:
+            continue
+        assert row.model_gain == pytest.approx(sum(row.model_gain_range) / 2, abs=1e-3)  # the median of two repeats
+        if row.method.kind == "offline":
+            continue  # relative to whole passes of the base
+        low, high = row.timing.fps_range
+        assert low / faster - 1e-3 <= row.model_gain_range[0] <= row.model_gain_range[1] <= high / slower + 1e-3
 
 
 def test_realtime_answers_a_source_at_its_rate(run):

@@ -1,6 +1,8 @@
 """Batches: every video once, whatever happens."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import av
@@ -12,8 +14,10 @@ from PIL import Image
 import stmg
 from clips import clip
 from stmg.errors import SettingsError
+from stmg.jobs import lock as lock_module
 from stmg.jobs import task as task_module
 from stmg.jobs import worker as worker_module
+from stmg.jobs.lock import LOCK, lock_folder
 from stmg.jobs.manifest import MANIFEST
 from stmg.jobs.task import BatchSettings, Part
 from stmg.jobs.worker import Worker, cut_frames
@@ -50,6 +54,49 @@ def test_run_again_it_does_what_is_missing(drives, make_run, tmp_path):
     run.run()
     assert statuses(run) == {"a.mp4": "skipped", "b/c.mp4": "done", "broken.mp4": "failed"}
     assert (tmp_path / "a.mp4" / "records.jsonl").stat().st_mtime_ns == written
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from stmg.jobs.lock import lock_folder
+with lock_folder(Path(sys.argv[1])):
+    print("locked", flush=True)
+    time.sleep(100)
+"""
+
+
+def test_two_runs_do_not_write_to_one_folder_and_one_that_was_killed_does_not_block_it(drives, make_run, tmp_path):
+    other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "locked\n"
+    with pytest.raises(SettingsError, match=r"another run is writing to .*; wait until it has ended, or choose"):
+        make_run(drives.folder, tmp_path).run()
+    assert [path.name for path in tmp_path.iterdir()] == [LOCK]
+    other.kill()
+    other.communicate()
+    assert (tmp_path / LOCK).exists()
+    run = make_run(drives.folder, tmp_path)
+    run.run()
+    assert statuses(run)["a.mp4"] == "done"
+    assert not (tmp_path / LOCK).exists()
+
+
+def test_a_lock_that_was_removed_while_it_was_waited_for_is_taken_anew(tmp_path, monkeypatch):
+    """As if the run before had ended between the opening of its lock here and the attempt to take it."""
+    take, taken = lock_module._lock, []
+
+    def remove_first(descriptor, folder):
+        if not taken:
+            (folder / LOCK).unlink()
+        taken.append(descriptor)
+        take(descriptor, folder)
+
+    monkeypatch.setattr(lock_module, "_lock", remove_first)
+    with lock_folder(tmp_path):
+        assert len(taken) == 2
+        with pytest.raises(SettingsError, match="another run"), lock_folder(tmp_path):
+            pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_another_setting_or_another_video_is_not_done_yet(drives, make_run, tmp_path):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import av
 import psutil
@@ -18,7 +20,9 @@ from zoo import panning
 
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "stmg[ray]"')
 from ray.cluster_utils import Cluster  # noqa: E402
+from ray.exceptions import RayError  # noqa: E402
 
+from stmg.jobs import ray_pool  # noqa: E402
 from stmg.jobs.ray_pool import RayPool  # noqa: E402
 
 SLOW_BOX = """
@@ -32,16 +36,15 @@ def box():
 """
 
 
+NODE = {"num_cpus": 1, "object_store_memory": 100 * 1024**2}
+
+
 @pytest.fixture
 def cluster(monkeypatch):
-    """Two nodes of one CPU each; every process of theirs is gone afterwards."""
+    """A node of one CPU; every process of the cluster is gone afterwards."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     before = {process.pid for process in psutil.Process().children(recursive=True)}
-    memory = 100 * 1024**2
-    node = {"num_cpus": 1, "object_store_memory": memory, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=node)
-    cluster.second = cluster.add_node(num_cpus=1, object_store_memory=memory)
-    cluster.wait_for_nodes()
+    cluster = Cluster(initialize_head=True, head_node_args={**NODE, "include_dashboard": False})
     yield cluster
     ray.shutdown()
     cluster.shutdown()
@@ -71,6 +74,8 @@ def videos(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_lost_machine_loses_no_video_and_changes_no_label(cluster, videos, make_run, tmp_path, monkeypatch):
+    second = cluster.add_node(**NODE)
+    cluster.wait_for_nodes()
     (tmp_path / "slow.py").write_text(SLOW_BOX)
     model = f"{tmp_path / 'slow.py'}:box"
     losses, close = [], RayPool.close
@@ -81,7 +86,7 @@ def test_a_lost_machine_loses_no_video_and_changes_no_label(cluster, videos, mak
     def kill_one(entry):
         ended.append(entry.folder)
         if len(ended) == 2:
-            cluster.remove_node(cluster.second, allow_graceful=False)
+            cluster.remove_node(second, allow_graceful=False)
 
     run.finished = kill_one
     run.run()
@@ -114,6 +119,59 @@ def test_mistakes_are_one_line_and_a_deadly_video_is_given_up(cluster, videos, m
     wide.settings = replace(wide.settings, spec=replace(wide.settings.spec, threads=64))
     with pytest.raises(SettingsError, match="a worker takes 64 CPUs"):
         wide.run()
+
+
+def replace_ray(monkeypatch, nodes, get, wait):
+    """In the place of Ray, a cluster of these nodes, where references are numbered strings such as `load0`."""
+    number = itertools.count()
+
+    def make_actor(*_):
+        name = next(number)
+        remote = {verb: SimpleNamespace(remote=lambda *_, verb=verb: f"{verb}{name}") for verb in VERBS}
+        return SimpleNamespace(**remote)
+
+    actor_class = SimpleNamespace(options=lambda **_: SimpleNamespace(remote=make_actor))
+    functions = {"nodes": lambda: nodes, "get": get, "wait": wait, "kill": lambda actor: None}
+    fake = SimpleNamespace(is_initialized=lambda: True, remote=lambda kind: actor_class, **functions)
+    monkeypatch.setattr(ray_pool, "ray", fake)
+    for name in ("SECONDS", "LOOK", "PATIENCE"):
+        monkeypatch.setattr(ray_pool, name, 0.01)
+
+
+VERBS = ("load", "run", "progress")
+ALIVE = {"Alive": True, "Resources": {"CPU": 1.0}}
+
+
+def test_without_any_worker_left_it_ends_with_an_error(make_run, tmp_path, monkeypatch):
+    nodes = [ALIVE]
+
+    def get(reference):
+        if reference == "load0":
+            return ()
+        nodes.clear()
+        raise RayError("the machine is gone")
+
+    replace_ray(monkeypatch, nodes, get, wait=lambda references, **_: (references[:1], references[1:]))
+    clip(tmp_path / "0.mp4", 3)
+    run = make_run(tmp_path / "0.mp4", tmp_path / "out", ray="auto")
+    with pytest.raises(OSError, match="all workers were lost, and for 0 seconds none could be started"):
+        run.run()
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["manifest.jsonl"]
+
+
+def test_a_worker_that_never_answers_does_not_hide_why_another_failed(make_run, tmp_path, monkeypatch):
+    def get(reference):
+        raise RayError("the machine is gone")
+
+    def wait(references, *, timeout, **_):
+        if "load0" not in references:
+            assert timeout is not None, "it would wait for ever"
+        return [name for name in references if name == "load0"], []
+
+    replace_ray(monkeypatch, [ALIVE, ALIVE], get, wait)
+    clip(tmp_path / "0.mp4", 3)
+    with pytest.raises(OSError, match="no worker could be started: the machine is gone"):
+        make_run(tmp_path / "0.mp4", tmp_path / "out", ray="auto").run()
 
 
 def test_without_ray_the_extra_is_named(drives, make_run, tmp_path, monkeypatch):

@@ -19,6 +19,9 @@ CHROMIUM = next(
 SCREENSHOTS = os.environ.get("STMG_SCREENSHOTS")
 """A folder to keep screenshots in, to be looked at."""
 
+PATIENCE = 120.0
+"""Seconds until a wait has failed: a busy machine takes its time, and only a failure takes all of it."""
+
 REQUIRED = "STMG_BROWSER" in os.environ
 """Whether these tests must run: then they fail where there is no browser."""
 
@@ -50,7 +53,7 @@ class Watched:
         self.errors: list[str] = []
         self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.set_default_timeout(30_000)
+        self.page.set_default_timeout(1000 * PATIENCE)
         self.page.goto(url)
 
 
@@ -68,8 +71,8 @@ def pixels(page: Any, selector: str = ".tile .picture") -> str:
     return page.eval_on_selector(selector, "canvas => canvas.toDataURL()")
 
 
-def wait_until(condition: Any, seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
+def wait_until(condition: Any) -> None:
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.05)
@@ -148,8 +151,9 @@ def test_streams_are_added_and_removed(page, running):
 
 def test_an_uploaded_video_comes_out(page, video):
     page.set_input_files("#file", str(video))
-    page.locator(".job .badge.done").wait_for(timeout=90_000)
-    page.wait_for_function("document.querySelector('.job video').readyState >= 1")
+    page.locator(".job .badge.done").wait_for()
+    # Not page.wait_for_function: it evaluates text in the page, which the page's own policy forbids.
+    wait_until(lambda: page.eval_on_selector(".job video", "video => video.readyState") >= 1)
     assert page.eval_on_selector(".job video", "video => video.duration") == pytest.approx(1.2, abs=0.3)
     assert page.locator(".job a").count() == 3
     with page.expect_download() as download:

@@ -31,6 +31,39 @@ def wait_for(read, condition, seconds=60.0):
     raise AssertionError(f"waited in vain; {value}")
 
 
+def check_ranges(running, path, whole):
+    """A range that is none is ignored; one that the file does not have is refused as JSON."""
+
+    def ask(value, **headers):
+        return running.client.get(path, headers={"range": value, **headers})
+
+    size = len(whole)
+    for value, content in {
+        f"bytes={size - 1}-": whole[-1:],
+        f"bytes={size - 5}-{size + 99}": whole[-5:],
+        "bytes=-3": whole[-3:],
+        f"bytes=-{10 * size}": whole,
+    }.items():
+        assert (ask(value).status_code, ask(value).content) == (206, content), value
+    for value in (
+        "bytes=5-1",
+        "bytes=",
+        "bytes=-",
+        "bytes=a-b",
+        "bytes=0-1,5-",
+        "lines=1-2",
+        "x",
+        "",
+        "bytes=" + "9" * 5000,
+    ):
+        assert (ask(value).status_code, ask(value).content) == (200, whole), value
+    for value in (f"bytes={size}-", "bytes=-0", "bytes=" + "9" * 18 + "-"):
+        answer = ask(value)
+        assert (answer.status_code, answer.headers["content-range"]) == (416, f"bytes */{size}")
+        assert answer.json() == {"error": f"the file has {size} bytes"}
+        assert ask(value, **{"if-range": '"another"'}).status_code == 200
+
+
 def test_an_uploaded_video_comes_out(running, video):
     sent = running.client.post("/api/uploads?name=..%2Fmy%20drive.mp4", content=video.read_bytes())
     assert sent.status_code == 201
@@ -44,6 +77,7 @@ def test_an_uploaded_video_comes_out(running, video):
         assert sum(1 for _ in container.decode(video=0)) == 30
     part = running.client.get(f"{path}/overlay", headers={"range": "bytes=0-99"})  # as browsers ask for videos
     assert (part.status_code, len(part.content)) == (206, 100)
+    check_ranges(running, f"{path}/overlay", overlay.content)
     labels = zipfile.ZipFile(io.BytesIO(running.client.get(f"{path}/labels").content))
     assert len(labels.namelist()) == 30
     records = running.client.get(f"{path}/records").text.splitlines()

@@ -8,6 +8,7 @@ import pytest
 
 from commands import alone
 from stmg.errors import DataError, SettingsError
+from stmg.signals import ending_as_interrupt
 from stmg.training.processes import defer_interrupt, restore_error
 
 
@@ -15,12 +16,13 @@ from stmg.training.processes import defer_interrupt, restore_error
 def test_the_first_interrupt_waits_and_the_second_does_not():
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         before = signal.getsignal(number)
-        with defer_interrupt() as interrupted:
+        with ending_as_interrupt() as received, defer_interrupt() as interrupted:
             assert not interrupted.is_set()
             os.kill(os.getpid(), number)
             assert interrupted.wait(5)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
+        assert received == [number, signal.SIGINT]
         assert signal.getsignal(number) is before
 
 

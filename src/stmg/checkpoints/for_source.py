@@ -13,6 +13,18 @@ from stmg.streaming.working_size import fit_size
 Size = tuple[int, int]
 
 
+def choose_size(segmenter: VideoSegmenter, asked: Size | None, own: Size | None, source: Size | None) -> Size | None:
+    """(height, width) to work at for a source of this size; None: at the source's own.
+
+    asked: the size that was asked for, if any.
+    own: the size that the model is meant for, if it is known.
+    """
+    if asked is not None or own is None or source is None:
+        return asked
+    size = fit_size(own, source)
+    return size and (segmenter.runtime.input_size or size)  # else frames would be stretched to it anyway
+
+
 class SourceSegmenters:
     """The segmenters of one model: each at the size to work at for its source, all over the same weights."""
 
@@ -22,12 +34,9 @@ class SourceSegmenters:
 
     def open(self, source_size: Size | None, delay: int | None = None) -> VideoSegmenter:
         """The segmenter for a source of this size, with windows as short as the delay asks for."""
-        size, options = self.spec.size, dict[str, object]()
+        options = dict[str, object]()
         segmenter, own = self._load(source_size)
-        if size is None and own is not None and source_size is not None:
-            size = fit_size(own, source_size)
-            if size is not None and segmenter.runtime.input_size is not None:
-                size = segmenter.runtime.input_size  # frames would be stretched to it anyway
+        size = choose_size(segmenter, self.spec.size, own, source_size)
         if size is not None:
             options["working_size"] = size
         if delay is not None:

@@ -16,6 +16,7 @@ from stmg.errors import ModelError
 from stmg.gating.aggregation import aggregate
 from stmg.gating.gates import Pass
 from stmg.gating.mask_generator import MaskGenerator
+from stmg.runtimes.openvino import import_openvino
 from stmg.runtimes.torch import TorchRuntime
 
 
@@ -112,8 +113,7 @@ def write_graph(
         finally:
             logging.disable(logging.NOTSET)
     if path.suffix == ".xml":
-        import openvino
-
+        openvino = import_openvino()
         converted: Any = openvino.convert_model(str(target))
         openvino.save_model(converted, str(path), compress_to_fp16=False)
         target.unlink()

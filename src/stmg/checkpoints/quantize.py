@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
+from stmg.runtimes.openvino import import_openvino
 
 Inputs = dict[str, NDArray[np.generic]]
 Batches = list[Inputs]
@@ -60,8 +61,8 @@ def _quantize_onnx(graph: Path, batches: Batches) -> None:
 
 
 def _quantize_openvino(graph: Path, batches: Batches) -> None:
+    openvino = import_openvino()  # first: then NNCF sends no telemetry either
     import nncf
-    import openvino
 
     model = openvino.Core().read_model(str(graph))
     smaller = nncf.quantize(model, nncf.Dataset(batches), subset_size=len(batches))

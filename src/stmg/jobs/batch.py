@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from stmg.checkpoints.resolve import ModelSpec
+from stmg.jobs.lock import lock_folder
 from stmg.jobs.manifest import Entry, Manifest
 from stmg.jobs.pool import LocalPool, Pool
 from stmg.jobs.storage import WORK, Folder, open_storage
@@ -120,7 +122,11 @@ class BatchRun:
         self._size, self._total, self._frames = 0.0, 0, 0
 
     def run(self) -> None:
-        """Do what is missing."""
+        """Do what is missing. Another run that writes to the same folder on this machine is a `SettingsError`."""
+        with lock_folder(Path(self.out.path)) if self.out.is_local else nullcontext():
+            self._run()
+
+    def _run(self) -> None:
         if self.out.is_local:
             self.out.remove(WORK)  # of a run that was killed
         self._skip_done()

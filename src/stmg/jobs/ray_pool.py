@@ -27,6 +27,7 @@ except ImportError:
 ATTEMPTS = 3  # that a task gets before it is the one to blame for the workers that were lost with it
 SECONDS = 0.5  # that one wait takes at most
 LOOK = 5.0  # seconds between two looks for machines that have joined
+PATIENCE = 300.0  # seconds without any worker, in which lost machines may come back or others join
 
 
 class RayPool:
@@ -55,6 +56,7 @@ class RayPool:
         self.losses: Counter[Task] = Counter()
         self._lost: deque[Task] = deque()
         self._looked = 0.0
+        self._worked = 0.0  # when there last was a worker
 
     def start(self) -> tuple[str, ...]:
         self._add_actors()
@@ -62,20 +64,25 @@ class RayPool:
             raise SettingsError(
                 f"a worker takes {self._threads} CPUs, and no machine of this cluster has as many; try fewer --threads"
             )
-        while True:
-            (ready,), _ = ray.wait(list(self._loading), num_returns=1)
-            actor = self._loading.pop(ready)
+        failure: Exception | None = None
+        while self._loading:
+            # Where one has failed, others may be on machines that are gone.
+            ready, _ = ray.wait(list(self._loading), num_returns=1, timeout=PATIENCE if failure else None)
+            if not ready:
+                break
+            actor = self._loading.pop(ready[0])
             try:
-                notes: tuple[str, ...] = ray.get(ready)
+                notes: tuple[str, ...] = ray.get(ready[0])
             except RayTaskError as error:
-                if not self._loading:
-                    raise error.cause from None
+                failure = error.cause
             except RayError as error:
-                if not self._loading:
-                    raise OSError(f"no worker could be started: {error}") from None
+                failure = OSError(f"no worker could be started: {error}")
             else:
                 self._idle.append(actor)
+                self._worked = time.monotonic()
                 return notes
+        assert failure is not None
+        raise failure from None
 
     def has_room(self) -> bool:
         return bool(self._idle) and not self._lost
@@ -89,6 +96,7 @@ class RayPool:
             self._add_actors()
         while self._lost and self._idle:
             self.submit(self._lost.popleft())
+        self._check_workers()
         waiting = [*self._running, *self._loading]
         if not waiting:
             time.sleep(SECONDS)
@@ -126,6 +134,17 @@ class RayPool:
         for _ in range(room - len(self._loading) - len(self._idle) - len(self._running)):
             actor = self._actor_class.remote(*self._arguments)
             self._loading[actor.load.remote()] = actor
+
+    def _check_workers(self) -> None:
+        """End where there has been no worker for long: nobody may ever come back."""
+        now = time.monotonic()
+        if self._running or self._idle:
+            self._worked = now
+        elif now - self._worked > PATIENCE:
+            raise OSError(
+                f"all workers were lost, and for {PATIENCE:.0f} seconds none could be started; look at the cluster "
+                "(ray status), then run the same command again: it does what is missing"
+            )
 
     def _take_in(self, reference: Any) -> None:
         actor = self._loading.pop(reference)

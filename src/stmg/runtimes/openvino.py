@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,19 @@ SIGMOIDS = ("Sigmoid", "HardSigmoid")
 PASSING = {"Identity", "Convert", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Interpolate", "FakeQuantize"}
 
 
+def import_openvino() -> Any:
+    """The package `openvino`, without the telemetry that it sends when it is imported and whenever it converts.
+
+    It has no setting for one process, but does without where the package of its telemetry is not installed.
+    """
+    sys.modules.setdefault("openvino_telemetry", cast(ModuleType, None))
+    try:
+        import openvino
+    except ImportError:
+        raise MissingPackageError('the runtime openvino needs: pip install "stmg[openvino]"') from None
+    return openvino
+
+
 class OpenVino:
     """OpenVINO on the CPU, or on what `device` names."""
 
@@ -29,10 +44,7 @@ class OpenVino:
     suffix = ".blob"
 
     def __init__(self, threads: int | None = None, device: str = "CPU") -> None:
-        try:
-            import openvino
-        except ImportError:
-            raise MissingPackageError('the runtime openvino needs: pip install "stmg[openvino]"') from None
+        openvino = import_openvino()
         self._core = openvino.Core()
         self.version = str(openvino.__version__)
         self._device = self.where = device

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from pathlib import Path
 from typing import Any
 
-from starlette.responses import Response
+from starlette.datastructures import Headers
+from starlette.responses import FileResponse, Response
 
 from stmg.serve.channels import Viewer
 from stmg.serve.pictures import BOUNDARY
@@ -16,6 +19,7 @@ from stmg.serve.service import Service
 PATIENCE = 20.0  # seconds that a viewer may take for one part before it is let go
 PICTURES = f"multipart/x-mixed-replace; boundary={BOUNDARY.decode()}"
 EVENTS = "text/event-stream"
+RANGE = re.compile(r"bytes=[ \t]*(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))[ \t]*")  # one range; several may be ignored
 
 
 class Reply(Response):
@@ -25,6 +29,37 @@ class Reply(Response):
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, allow_nan=False).encode()
+
+
+class FileAnswer(FileResponse):
+    """A file, or the range of it that is asked for. A range that is none is ignored, one beyond its end is 416."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        asked = headers.get("range")
+        if asked is not None:
+            size = Path(self.path).stat().st_size
+            is_range, is_within = _check_range(asked, size)
+            if is_range and not is_within and "if-range" not in headers:
+                reply = Reply({"error": f"the file has {size} bytes"}, 416, {"content-range": f"bytes */{size}"})
+                await reply(scope, receive, send)
+                return
+            if not is_within:
+                scope = {**scope, "headers": [(name, value) for name, value in headers.raw if name != b"range"]}
+        await super().__call__(scope, receive, send)
+
+
+def _check_range(asked: str, size: int) -> tuple[bool, bool]:
+    """Whether a Range header holds one range of bytes, and whether a file of this size has some of it."""
+    match = RANGE.fullmatch(asked)
+    if match is None:
+        return False, False
+    first, last, suffix = match.groups()
+    if suffix is not None:
+        return True, int(suffix) > 0 and size > 0
+    if last and int(last) < int(first):
+        return False, False
+    return True, int(first) < size
 
 
 class LiveAnswer(Response):

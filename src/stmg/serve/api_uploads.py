@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated, BinaryIO
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from stmg.serve.answers import FileAnswer
 from stmg.serve.service import Service
 from stmg.serve.uploads import Upload, UploadRefusedError, Uploads
 from stmg.serve.worker import RESULTS
@@ -62,15 +63,15 @@ def make_router(service: Service) -> APIRouter:
             raise HTTPException(404, "there is no such upload")
         return Response(status_code=204)
 
-    @router.get("/{number}/{result}", summary="overlay, labels or records", response_class=FileResponse)
-    def result(number: str, result: str) -> FileResponse:
+    @router.get("/{number}/{result}", summary="overlay, labels or records", response_class=FileAnswer)
+    def result(number: str, result: str) -> FileAnswer:
         queue = _uploads(service)
         job, path = _find(queue, number), queue.result(number, result)
         if path is None or not path.is_file():
             raise HTTPException(404, f"there is no such result; a video that is done has {', '.join(RESULTS)}")
         stem = Path(job.name).stem.encode("ascii", "replace").decode().replace("?", "_") or "video"
         kind = "inline" if result == "overlay" else "attachment"
-        return FileResponse(
+        return FileAnswer(
             path, media_type=TYPES[result], filename=f"{stem}-{RESULTS[result]}", content_disposition_type=kind
         )
 

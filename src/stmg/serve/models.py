@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from stmg.checkpoints.for_source import choose_size
 from stmg.checkpoints.resolve import ModelSpec, resolve, working_size
 from stmg.segmenter import VideoSegmenter
 from stmg.serve.figures import FigureCounter
 from stmg.streaming.realtime import step_back
-from stmg.streaming.working_size import fit_size
 
 
 @dataclass(frozen=True)
@@ -35,10 +35,7 @@ class Model:
 
     def working_size(self, spec: ModelSpec, source: tuple[int, int] | None) -> tuple[int, int] | None:
         """(height, width) to work at for a source of this size; None: at its own."""
-        if spec.size is not None or source is None:
-            return spec.size
-        size = fit_size(self.own_size, source)
-        return size and (self.segmenter.runtime.input_size or size)  # else frames would be stretched to it anyway
+        return choose_size(self.segmenter, spec.size, self.own_size, source)
 
 
 class Models:

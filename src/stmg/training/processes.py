@@ -15,7 +15,7 @@ import torch
 from stmg import errors
 from stmg.errors import MissingPackageError, SettingsError, StmgError
 from stmg.runtimes.threads import check_threads
-from stmg.signals import handle_ending
+from stmg.signals import handle_ending, note_ending
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -82,6 +82,7 @@ def defer_interrupt() -> Iterator[threading.Event]:
     interrupted = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
+        note_ending(number)
         if interrupted.is_set():
             raise KeyboardInterrupt
         interrupted.set()
