@@ -61,7 +61,7 @@ class Corrector(nn.Module):
             if isinstance(module, nn.BatchNorm2d):
                 module.momentum = 0.1  # it is trained for few steps, on images unlike ImageNet's
         fine, *coarse = self.encoder.channels
-        self.stem = nn.Sequential(_conv(6, 16, stride=2), _conv(16, width // 2, stride=2))
+        self.stem = nn.Sequential(_conv(3, 16, stride=2), _conv(16, width // 2, stride=2))
         self.join = _conv(fine + width // 2 + num_classes + 1, width, kernel=1)
         self.laterals = nn.ModuleList(_linear(channels, width) for channels in coarse)
         self.context = nn.Linear(width, width)
@@ -84,8 +84,7 @@ class Corrector(nn.Module):
         difference = now - then
         unlike = _resize(difference.abs().mean(1, keepdim=True), size)
         fine, *coarse = self.encoder(F.avg_pool2d(now, self.shape.shrink) if self.shape.shrink > 1 else now)
-        near = self.stem(torch.cat([now, difference], 1))
-        x = torch.cat([_resize(fine, size), _resize(near, size), warped.softmax(1), unlike], 1)
+        x = torch.cat([_resize(fine, size), _resize(self.stem(difference), size), warped.softmax(1), unlike], 1)
         out = self.out(self.join(x) + _resize(self._gather(coarse), size))
         mask = out[:, -1:].sigmoid()
         return (1 - mask) * warped + mask * out[:, :-1], mask

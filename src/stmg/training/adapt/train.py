@@ -38,7 +38,7 @@ STORE_BYTES = 1.5e9
 WRONG_WEIGHT = 3.0  # how much more a cell counts where the warped labels are wrong, or next to it
 AVERAGE = 0.99  # decay of the average of the weights
 SAVE_EVERY, REPORT_EVERY = 100, 10
-UNCOUNTED = Shape(32, 5, 2)  # of the corrector of a network whose cost is not known
+UNCOUNTED = Shape(32, 5, 1)  # of the corrector of a network whose cost is not known
 ENCODER_RATE = 0.25  # of the learning rate, for what starts from ImageNet
 
 
