@@ -7,11 +7,13 @@ python tools/ship.py runs/ddrnet39-camvid-stmg/last ddrnet39-camvid --bits 8 --c
 from __future__ import annotations
 
 import argparse
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import yaml
 
+from stmg.checkpoints.correctors import CARD, WEIGHTS
 from stmg.checkpoints.locate import LARGE
 from stmg.checkpoints.packing import BITS
 from stmg.checkpoints.store import load_network, save
@@ -31,6 +33,9 @@ def main() -> None:
     parser.add_argument("--command", required=True, help="how it was trained")
     parser.add_argument("--limits", required=True, help="what it should not be used for")
     parser.add_argument("--scheduler", help="name and settings, such as {name: drift, key_above: 0.2}")
+    parser.add_argument("--offline", help="likewise, of offline mode")
+    parser.add_argument("--partial-scale", type=float, help="of partial frames")
+    parser.add_argument("--corrector", type=Path, help="folder that stmg adapt wrote, whose corrector goes with it")
     parser.add_argument("--motion", choices=list(MOTION_ESTIMATORS), help="how the state is warped")
     parser.add_argument("--evaluation", type=Path, help="evaluation.json of stmg evaluate, whose figures to note")
     parser.add_argument("--bits", type=int, choices=BITS, default=16, help="of each weight on disk")
@@ -41,10 +46,17 @@ def main() -> None:
         notes["figures"] = _figures(arguments.evaluation)
     if arguments.scheduler:
         card = replace(card, scheduler=yaml.safe_load(arguments.scheduler))
+    if arguments.offline:
+        card = replace(card, offline=yaml.safe_load(arguments.offline))
+    if arguments.partial_scale:
+        card = replace(card, partial_scale=arguments.partial_scale)
     if arguments.motion:
         card = replace(card, motion=arguments.motion)
     place = BESIDE if arguments.name in LARGE else SHIPPED
     save(network, place / arguments.name, replace(card, notes=notes), bits=arguments.bits)
+    if arguments.corrector:
+        for file in (CARD, WEIGHTS):  # its graph is written when the model is exported
+            shutil.copyfile(arguments.corrector / file, place / arguments.name / file)
     size = sum(path.stat().st_size for path in place.rglob("*.safetensors"))
     print(f"{place / arguments.name}; all weights in {place} together {size / 1e6:.1f} MB")
 
