@@ -18,8 +18,9 @@ from stmg.errors import DataError
 from stmg.evaluation.benchmark_tables import benchmark_tables
 from stmg.evaluation.evaluation_tables import evaluation_tables
 from stmg.evaluation.method import BASE, Method
-from stmg.evaluation.results import BenchmarkResult, EvaluationResult, Latency, Result
+from stmg.evaluation.results import AblationResult, BenchmarkResult, EvaluationResult, Latency, Result
 from stmg.evaluation.storage import read_result
+from stmg.evaluation.tables import ablation_tables
 from stmg.evaluation.text_table import TextTable, number
 from stmg.files import build_from_file, read_mapping
 
@@ -219,6 +220,8 @@ def _main_tables(result: Result) -> list[TextTable]:
     """What a page shows of a result; `stmg report` shows all of it."""
     if isinstance(result, EvaluationResult):
         return evaluation_tables(result)[:1]
+    if isinstance(result, AblationResult):
+        return ablation_tables(result)
     assert isinstance(result, BenchmarkResult), result.kind
     tables = [benchmark_tables(result, at_size) for at_size in result.sizes]
     return [table for each in tables for table in (each[0], *each[5:])]

@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--scheduler", help="name and settings, such as {name: drift, key_above: 0.2}")
     parser.add_argument("--offline", help="likewise, of offline mode")
     parser.add_argument("--partial-scale", type=float, help="of partial frames")
+    parser.add_argument("--fusion", type=float, help="share of the last key frame in the next one")
     parser.add_argument("--corrector", type=Path, help="folder that stmg adapt wrote, whose corrector goes with it")
     parser.add_argument("--motion", choices=list(MOTION_ESTIMATORS), help="how the state is warped")
     parser.add_argument("--evaluation", type=Path, help="evaluation.json of stmg evaluate, whose figures to note")
@@ -50,6 +51,8 @@ def main() -> None:
         card = replace(card, offline=yaml.safe_load(arguments.offline))
     if arguments.partial_scale:
         card = replace(card, partial_scale=arguments.partial_scale)
+    if arguments.fusion is not None:
+        card = replace(card, fusion=arguments.fusion)
     if arguments.motion:
         card = replace(card, motion=arguments.motion)
     place = BESIDE if arguments.name in LARGE else SHIPPED

@@ -41,7 +41,8 @@ def test_every_shape_takes_any_size(shape, size):
 
 
 def test_shapes_cost_more_from_one_to_the_next():
-    costs = [count_correction(Corrector(11, shape), (360, 480)) for shape in SHAPES]
+    with torch.device("meta"):
+        costs = [count_correction(Corrector(11, shape), (360, 480)) for shape in SHAPES]
     assert costs == sorted(set(costs))
     assert costs[0] < 6e7
     assert costs[-1] > 5e8

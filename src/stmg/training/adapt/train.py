@@ -293,7 +293,8 @@ def correction_loss(
 
 def fit_shape(macs: float, num_classes: int, size: tuple[int, int]) -> Shape:
     """The largest shape that costs at most `macs` at a frame size; the smallest if none does."""
-    fitting = [shape for shape in SHAPES if count_correction(Corrector(num_classes, shape), size) <= macs]
+    with torch.device("meta"):  # shapes alone
+        fitting = [shape for shape in SHAPES if count_correction(Corrector(num_classes, shape), size) <= macs]
     return fitting[-1] if fitting else SHAPES[0]
 
 
