@@ -69,9 +69,7 @@ def test_pictures_move(running):
 def test_every_view_can_be_looked_at_over_one_connection(running):
     views = running.get("/api/options")["views"]
     query = "&".join(f"show=clip:{view}" for view in views)
-    pictures = read_jpegs(
-        running, f"/api/pictures?{query}", 100
-    )  # the whole network beside it takes longer than the rest
+    pictures = read_jpegs(running, f"/api/pictures?{query}", 100)  # one view is slower than the rest
     seen = {view for view in views for head, _ in pictures if f"X-View: {view}\r\n" in head + "\r\n"}
     assert seen == set(views)
     beside = next(image for head, image in pictures if "X-View: compare" in head)
