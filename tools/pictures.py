@@ -25,11 +25,11 @@ from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.streaming.state import FrameResult
 from stmg.video.overlay import draw_labels, draw_mask
 
-MODEL, STREET, FRAMES, SIZE = "ddrnet23-slim-streets", 900_107, 60, (360, 480)
+MODEL, STREET, FRAMES, SIZE = "small-streets", 900_107, 60, (360, 480)
 FRONT, PERIOD = 6, 12  # from one computed frame to the next where frames are shown beside each other
 PERIODS = (2, 3, 4, 6, 8, 12)
 WIDTH = 420  # of a panel
-START, COLORS = 24, 48  # of the moving picture: its first frame, and how many colors it has
+START, COLORS, SMALLER = 24, 40, 0.62  # of the moving picture: its first frame, its colors, its scale
 
 Image = NDArray[np.uint8]
 Truths = Sequence[Image]
@@ -89,8 +89,9 @@ def draw_front(
         join_panels({title: each.plot(0.6) for title, each in zip(titles, results, strict=True)})
         for results in together
     ]
-    first, *rest = [PIL.Image.fromarray(picture).quantize(COLORS) for picture in pictures[START:]]
-    first.save(path, save_all=True, append_images=rest, duration=1000 / 15, loop=0, optimize=True)
+    small = [cv2.resize(picture, None, fx=SMALLER, fy=SMALLER, interpolation=cv2.INTER_AREA) for picture in pictures]
+    first, *rest = [PIL.Image.fromarray(picture).quantize(COLORS) for picture in small[START::2]]
+    first.save(path, save_all=True, append_images=rest, duration=2000 / 15, loop=0, optimize=True)
 
 
 def draw_anchors(
