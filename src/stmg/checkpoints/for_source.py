@@ -13,14 +13,14 @@ from stmg.streaming.working_size import fit_size
 Size = tuple[int, int]
 
 
-def choose_size(segmenter: VideoSegmenter, asked: Size | None, own: Size | None, source: Size | None) -> Size | None:
+def choose_size(segmenter: VideoSegmenter, wanted: Size | None, own: Size | None, source: Size | None) -> Size | None:
     """(height, width) to work at for a source of this size; None: at the source's own.
 
-    asked: the size that was asked for, if any.
+    wanted: the size that was given, if any.
     own: the size that the model is meant for, if it is known.
     """
-    if asked is not None or own is None or source is None:
-        return asked
+    if wanted is not None or own is None or source is None:
+        return wanted
     size = fit_size(own, source)
     return size and (segmenter.runtime.input_size or size)  # else frames would be stretched to it anyway
 
@@ -53,7 +53,7 @@ class SourceSegmenters:
     def _load(self, source_size: Size | None) -> tuple[VideoSegmenter, Size | None]:
         """The model, and the size that is its own."""
         name = self.spec.name
-        exported = is_export(name) or is_graph_file(name)  # asked first: the names of networks import PyTorch
+        exported = is_export(name) or is_graph_file(name)  # wanted first: the names of networks import PyTorch
         if self.spec.size is None and not exported and (is_user_function(name) or is_network(name)):
             if source_size not in self._loaded:  # such a network may take frames of one size only
                 self._loaded = {source_size: resolve(replace(self.spec, size=source_size))}

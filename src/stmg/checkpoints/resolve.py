@@ -10,6 +10,15 @@ from typing import Any
 from stmg.checkpoints.card import parse_card, read_card
 from stmg.checkpoints.correctors import has_corrector, load_corrector, read_corrector_card
 from stmg.checkpoints.locate import find_checkpoint
+from stmg.checkpoints.refusals import (
+    NOT_FOR_CALLABLES,
+    NOT_FOR_EXPORTS,
+    NOT_FOR_FUNCTIONS,
+    NOT_FOR_GRAPHS,
+    NOT_FOR_TORCH,
+    choose_engine,
+    refuse,
+)
 from stmg.checkpoints.settings_file import SavedSettings, read_settings
 from stmg.checkpoints.user_code import call_user_function, is_user_function
 from stmg.errors import MissingPackageError, ModelError, SettingsError
@@ -183,8 +192,8 @@ def _resolve_network(spec: ModelSpec, model: object) -> VideoSegmenter:
     path = Path(spec.name)
     set_threads(spec.threads)
     if is_graph_file(spec.name):
-        _refuse(spec, model, _NOT_FOR_GRAPHS)
-        engine = _engine_name(spec, GRAPH_SUFFIXES[path.suffix])
+        refuse(spec, model, NOT_FOR_GRAPHS)
+        engine = choose_engine(spec, GRAPH_SUFFIXES[path.suffix])
         if engine == "onnxruntime" and path.suffix != ".onnx":
             raise SettingsError(
                 f"runtime onnxruntime cannot be used with {spec.name}; openvino reads {path.suffix} files"
@@ -199,7 +208,7 @@ def _resolve_network(spec: ModelSpec, model: object) -> VideoSegmenter:
         )
         return VideoSegmenter(graph, settings=settings_without_card(spec))
     if is_export(spec.name):
-        _refuse(spec, model, _NOT_FOR_EXPORTS)
+        refuse(spec, model, NOT_FOR_EXPORTS)
         working_size(spec)
         return _open_export(spec, path)
     if spec.runtime not in (None, "torch"):
@@ -207,12 +216,12 @@ def _resolve_network(spec: ModelSpec, model: object) -> VideoSegmenter:
             f"runtime {spec.runtime} cannot be used with {spec.name}, which is not exported; first: "
             f"stmg export {spec.name} --to {'onnx' if spec.runtime == 'onnxruntime' else spec.runtime} --out DIR"
         )
-    _refuse(spec, None, _NOT_FOR_TORCH)
+    refuse(spec, None, NOT_FOR_TORCH)
     if is_user_function(spec.name):
-        _refuse(spec, model, _NOT_FOR_FUNCTIONS)
+        refuse(spec, model, NOT_FOR_FUNCTIONS)
         network = call_user_function(spec.name)
         if not hasattr(network, "parameters"):
-            _refuse(spec, None, _NOT_FOR_CALLABLES)
+            refuse(spec, None, NOT_FOR_CALLABLES)
             return VideoSegmenter(_with_foreground(network, spec), settings=settings_without_card(spec))
         model = network
     try:
@@ -270,7 +279,7 @@ def is_network(name: str) -> bool:
 def _open_export(spec: ModelSpec, folder: Path) -> VideoSegmenter:
     manifest = read_manifest(folder)
     kind = manifest.kind
-    engine = _engine_name(spec, "onnxruntime" if kind == "onnx" else kind)
+    engine = choose_engine(spec, "onnxruntime" if kind == "onnx" else kind)
     if engine == "onnxruntime" and kind != "onnx":
         raise SettingsError(
             f"runtime onnxruntime cannot be used with {folder}, which is exported for {kind}; openvino reads both"
@@ -291,63 +300,3 @@ def _with_foreground(network: Any, spec: ModelSpec) -> Any:
         kind = type(network).__name__
         raise SettingsError(f"activation and threshold cannot be used with {spec.name}: it gives a {kind}, whole")
     return CallableRuntime(network, spec.activation, spec.threshold)
-
-
-def _engine_name(spec: ModelSpec, own: str) -> str:
-    if spec.runtime == "torch":
-        raise SettingsError(
-            f"runtime torch cannot be used with {spec.name}, which {own} runs; PyTorch runs the checkpoint it came from"
-        )
-    return spec.runtime or own
-
-
-_OWN_WEIGHTS = "it brings its own"
-_NO_MODEL = "it is whole; model is for checkpoints of a network of your own"
-_NO_NETWORK = "it is whole; network is for checkpoint folders of a network of your own"
-_NOT_FOR_GRAPHS = {
-    "weights": _OWN_WEIGHTS,
-    "network": _NO_NETWORK,
-    "device": "it runs on the CPU",
-    "precision": "it runs in the precision it was exported in",
-    "compile": "only PyTorch networks are compiled by torch.compile",
-    "patterns": "it is always computed whole; patterns are for exported folders",
-    "model": _NO_MODEL,
-}
-_NOT_FOR_EXPORTS = {
-    "weights": _OWN_WEIGHTS,
-    "network": _NO_NETWORK,
-    "device": "it runs on the CPU",
-    "precision": "it runs in the precision it was exported in",
-    "compile": "only PyTorch networks are compiled by torch.compile",
-    "normalization": "it holds its own (mean, std)",
-    "output": "it has one output, chosen when it was exported",
-    "model": _NO_MODEL,
-}
-_NOT_FOR_TORCH = {"patterns": "PyTorch skips blocks without compiling patterns; patterns are for exported folders"}
-_NOT_FOR_FUNCTIONS = {
-    "model": "the function gives the network",
-    "network": "the function gives the network; its weights are for weights",
-}
-_NOT_FOR_CALLABLES = dict.fromkeys(
-    ("weights", "device", "precision", "compile", "normalization", "output", "runtime"),
-    "its function gives no torch.nn.Module",
-)
-
-
-def _refuse(spec: ModelSpec, model: object, reasons: Mapping[str, str]) -> None:
-    """An error for the first of these arguments that was given and cannot be honored."""
-    given = {
-        "weights": spec.weights is not None,
-        "network": spec.network is not None,
-        "runtime": spec.runtime is not None,
-        "device": spec.device not in (None, "cpu"),
-        "precision": spec.precision not in (None, "fp32"),
-        "normalization": spec.normalization is not None,
-        "output": spec.output is not None,
-        "compile": spec.compile,
-        "patterns": spec.patterns is not None,
-        "model": model is not None,
-    }
-    for argument, reason in reasons.items():
-        if given[argument]:
-            raise SettingsError(f"{argument} cannot be used with {spec.name}: {reason}")
