@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import Model, ModelOptions, Motion, Size, StreamOptions, make_spec, parse_share
+from stmg.cli.options import Model, ModelOptions, Motion, Size, StreamOptions, make_spec
+from stmg.cli.parsing import parse_share
 from stmg.cli.progress import progress_bar
 
 if TYPE_CHECKING:

@@ -11,14 +11,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import (
-    MODEL_HELP,
-    Limit,
-    ModelOptions,
-    StreamOptions,
-    make_spec,
-    parse_scheduler,
-)
+from stmg.cli.options import MODEL_HELP, Areas, Background, Every, Limit, ModelOptions, StreamOptions, make_spec
+from stmg.cli.parsing import parse_scheduler
 from stmg.signals import ignore_ending
 
 if TYPE_CHECKING:
@@ -50,13 +44,8 @@ def batch(
             help="What to write of each video, as for stmg segment. Default: overlay, records, timeline.",
         ),
     ] = None,
-    areas: Annotated[
-        bool, typer.Option("--areas", help="Write the share of pixels of each class into the records.")
-    ] = False,
-    background: Annotated[
-        str | None,
-        typer.Option(metavar="COLOR", help="Color behind cutouts, such as green or #00ff00. Default: transparent."),
-    ] = None,
+    areas: Areas = False,
+    background: Background = None,
     size: Annotated[
         str | None,
         typer.Option(
@@ -67,7 +56,7 @@ def batch(
         ),
     ] = None,
     limit: Limit = None,
-    every: Annotated[int, typer.Option(min=1, metavar="N", help="Take every Nth frame.")] = 1,
+    every: Every = 1,
     fps: Annotated[float | None, typer.Option(help="Frame rate of folders of images.")] = None,
     mode: Annotated[
         str | None,

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from stmg.cli.interruption import INTERRUPTED
 from stmg.cli.measuring import Offline, add_offline
-from stmg.cli.options import Model, ModelOptions, Out, StreamOptions, make_spec, parse_size
+from stmg.cli.options import Model, ModelOptions, Out, StreamOptions, make_spec
+from stmg.cli.parsing import parse_size
 from stmg.cli.progress import progress_bar
 from stmg.cli.results import AsJson, publish
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stmg.cli.options import STREAM_PANEL, parse_scheduler
+from stmg.cli.options import STREAM_PANEL
+from stmg.cli.parsing import parse_scheduler
 from stmg.errors import SettingsError
 
 if TYPE_CHECKING:

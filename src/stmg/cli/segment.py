@@ -16,14 +16,17 @@ from stmg.cli.interruption import INTERRUPTED
 from stmg.cli.options import (
     MODEL_HELP,
     STREAM_PANEL,
+    Areas,
+    Background,
     Delay,
+    Every,
     Mode,
     ModelOptions,
     Pace,
     StreamOptions,
     make_spec,
-    parse_scheduler,
 )
+from stmg.cli.parsing import parse_scheduler
 from stmg.cli.progress import progress_bar
 from stmg.errors import SettingsError, SourceLostError
 from stmg.outputs.summary import Summary
@@ -59,13 +62,8 @@ def segment(
             "Default: overlay, records, timeline.",
         ),
     ] = None,
-    areas: Annotated[
-        bool, typer.Option("--areas", help="Write the share of pixels of each class into the records.")
-    ] = False,
-    background: Annotated[
-        str | None,
-        typer.Option(metavar="COLOR", help="Color behind cutouts, such as green or #00ff00. Default: transparent."),
-    ] = None,
+    areas: Areas = False,
+    background: Background = None,
     size: Annotated[
         str | None,
         typer.Option(
@@ -77,7 +75,7 @@ def segment(
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N frames.")] = None,
-    every: Annotated[int, typer.Option(min=1, metavar="N", help="Take every Nth frame.")] = 1,
+    every: Every = 1,
     fps: Annotated[float | None, typer.Option(help="Frame rate of a folder of images.")] = None,
     exact: Annotated[
         bool,

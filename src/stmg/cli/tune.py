@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import Model, ModelOptions, Out, Size, make_spec, parse_share
+from stmg.cli.options import Model, ModelOptions, Out, Size, make_spec
+from stmg.cli.parsing import parse_share
 from stmg.cli.progress import progress_bar
 from stmg.cli.results import AsJson, publish
 
