@@ -13,21 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 from torch.optim.swa_utils import AveragedModel
 
 from stmg.checkpoints.tensor_files import write_state
 from stmg.data.dataset import Video
 from stmg.errors import SettingsError, require
 from stmg.files import atomic_path
-from stmg.networks.corrector import SHAPES, Corrector, Shape
+from stmg.networks.corrector import Corrector, Shape
 from stmg.runtimes.torch_corrector import TorchCorrector, count_correction
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.training.adapt.check import Check, check_corrector
 from stmg.training.adapt.clips import ClipSource
+from stmg.training.adapt.learning import correction_loss, fit_shape, group_parameters, one_cycle
 from stmg.training.adapt.pairs import Pair, PairStore, Watching, find_cases, make_pair
 from stmg.training.averaging import moving_average
 from stmg.training.log import Log
@@ -35,11 +34,9 @@ from stmg.training.resume import STATE
 
 WATCHING = 0.45  # of the time: the rest is for training
 STORE_BYTES = 1.5e9
-WRONG_WEIGHT = 3.0  # how much more a cell counts where the warped labels are wrong, or next to it
 AVERAGE = 0.99  # decay of the average of the weights
 SAVE_EVERY, REPORT_EVERY = 100, 10
 UNCOUNTED = Shape(32, 5, 1)  # of the corrector of a network whose cost is not known
-ENCODER_RATE = 0.25  # of the learning rate, for what starts from ImageNet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +142,7 @@ class _Run:
         self.module.start_from_imagenet()
         self.macs = count_correction(self.module, size)
         self.average = AveragedModel(self.module, multi_avg_fn=moving_average(AVERAGE), use_buffers=True)
-        self.optimizer = torch.optim.AdamW(_group_parameters(self.module), weight_decay=1e-2)
+        self.optimizer = torch.optim.AdamW(group_parameters(self.module), weight_decay=1e-2)
         self.num_pairs = self.num_clips = self.step = 0
         self.steps = settings.steps or 0
         self.pairs = settings.pairs or 0
@@ -277,40 +274,6 @@ class _Run:
         self.pairs = max(self.num_pairs, min(store.capacity, math.ceil(WATCHING * seconds / seconds_per_pair)))
         left = seconds - self.pairs * seconds_per_pair
         self.steps = self.steps or max(50, math.ceil(0.9 * left / min(times)))
-
-
-def correction_loss(
-    module: Corrector, image: Tensor, before: Tensor, warped: Tensor, teacher: Tensor
-) -> tuple[Tensor, Tensor]:
-    """How far corrected logits are from the teacher's, and the share of cells whose best class is still another."""
-    wrong = (warped.argmax(1) != teacher.argmax(1)).float()
-    weight = 1 + WRONG_WEIGHT * F.max_pool2d(wrong[:, None], 3, 1, 1)[:, 0]
-    logits, _ = module(image, before, warped)
-    divergence = F.kl_div(logits.log_softmax(1), teacher.softmax(1), reduction="none").sum(1)
-    left = (logits.argmax(1) != teacher.argmax(1)).float().mean()
-    return (weight * divergence).mean(), left
-
-
-def fit_shape(macs: float, num_classes: int, size: tuple[int, int]) -> Shape:
-    """The largest shape that costs at most `macs` at a frame size; the smallest if none does."""
-    with torch.device("meta"):  # shapes alone
-        fitting = [shape for shape in SHAPES if count_correction(Corrector(num_classes, shape), size) <= macs]
-    return fitting[-1] if fitting else SHAPES[0]
-
-
-def _group_parameters(module: Corrector) -> list[dict[str, object]]:
-    """With the share of the learning rate that each has."""
-    encoder = list(module.encoder.parameters())
-    known = set(map(id, encoder))
-    rest = [parameter for parameter in module.parameters() if id(parameter) not in known]
-    return [{"params": encoder, "share": ENCODER_RATE}, {"params": rest, "share": 1.0}]
-
-
-def one_cycle(part: float, warm_up: float = 0.1) -> float:
-    """Share of the learning rate after a part of the steps: a rise, then half a cosine."""
-    if part < warm_up:
-        return 0.04 + 0.96 * part / warm_up
-    return max(1e-3, 0.5 + 0.5 * math.cos(math.pi * (part - warm_up) / (1 - warm_up)))
 
 
 def _count_classes(runtime: Runtime, source: ClipSource) -> int:

@@ -1,0 +1,49 @@
+"""How a corrector learns: its size, its loss, its rate."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from stmg.networks.corrector import SHAPES, Corrector, Shape
+from stmg.runtimes.torch_corrector import count_correction
+
+WRONG_WEIGHT = 3.0  # how much more a cell counts where the warped labels are wrong, or next to it
+ENCODER_RATE = 0.25  # of the learning rate, for what starts from ImageNet
+
+
+def correction_loss(
+    module: Corrector, image: Tensor, before: Tensor, warped: Tensor, teacher: Tensor
+) -> tuple[Tensor, Tensor]:
+    """How far corrected logits are from the teacher's, and the share of cells whose best class is still another."""
+    wrong = (warped.argmax(1) != teacher.argmax(1)).float()
+    weight = 1 + WRONG_WEIGHT * F.max_pool2d(wrong[:, None], 3, 1, 1)[:, 0]
+    logits, _ = module(image, before, warped)
+    divergence = F.kl_div(logits.log_softmax(1), teacher.softmax(1), reduction="none").sum(1)
+    left = (logits.argmax(1) != teacher.argmax(1)).float().mean()
+    return (weight * divergence).mean(), left
+
+
+def fit_shape(macs: float, num_classes: int, size: tuple[int, int]) -> Shape:
+    """The largest shape that costs at most `macs` at a frame size; the smallest if none does."""
+    with torch.device("meta"):  # shapes alone
+        fitting = [shape for shape in SHAPES if count_correction(Corrector(num_classes, shape), size) <= macs]
+    return fitting[-1] if fitting else SHAPES[0]
+
+
+def group_parameters(module: Corrector) -> list[dict[str, object]]:
+    """With the share of the learning rate that each has."""
+    encoder = list(module.encoder.parameters())
+    known = set(map(id, encoder))
+    rest = [parameter for parameter in module.parameters() if id(parameter) not in known]
+    return [{"params": encoder, "share": ENCODER_RATE}, {"params": rest, "share": 1.0}]
+
+
+def one_cycle(part: float, warm_up: float = 0.1) -> float:
+    """Share of the learning rate after a part of the steps: a rise, then half a cosine."""
+    if part < warm_up:
+        return 0.04 + 0.96 * part / warm_up
+    return max(1e-3, 0.5 + 0.5 * math.cos(math.pi * (part - warm_up) / (1 - warm_up)))
