@@ -36,7 +36,7 @@ class Street(NamedTuple):
     seed: int
     camera: str
     share: float
-    """Of the frames asked for."""
+    """Of `--frames`."""
 
 
 STREETS = (Street("drive", 900_107, "drive", 1.0), Street("fixed camera", 900_211, "fixed", 0.5))
@@ -56,7 +56,7 @@ def demo(
     ] = STREETS[0].seed,
     threads: Threads = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Show a street live on a page instead, until Ctrl-C. Needs stmg[serve].")
+        bool, typer.Option("--live", help="Only show the street live on a page, until Ctrl-C; needs stmg[serve].")
     ] = False,
 ) -> None:
     """Render two streets, segment them with and without stmg, and compare accuracy and speed.
@@ -64,7 +64,7 @@ def demo(
     Takes a minute or two. Writes the streets, overlays, videos side by side, timelines, and a JSON line per frame.
     """
     if live:
-        _show_live(seed)
+        _show_live(seed, threads)
         return
     from stmg.checkpoints.resolve import load
 
@@ -89,12 +89,13 @@ def demo(
         console.print(f"  {command}", soft_wrap=True, highlight=False)
 
 
-def _show_live(seed: int) -> None:
+def _show_live(seed: int, threads: int | None) -> None:
     """The page of `stmg serve`, with one street."""
+    from stmg.checkpoints.resolve import ModelSpec
     from stmg.serve.config import ServeConfig, StreamConfig
 
-    street = StreamConfig(name="street", source=f"street:{seed}", model=MODEL, fps=FPS)
-    serve_page(ServeConfig(streams=(street,)), None, browser=True)
+    street = StreamConfig(name="street", source=f"street:{seed}", fps=FPS)
+    serve_page(ServeConfig(streams=(street,)), ModelSpec(name=MODEL, threads=threads), browser=True)
 
 
 def _render_video(path: Path, street: Street, num_frames: int, progress: Progress) -> list[Labels]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from stmg.evaluation.ablate import PAPER_SETTINGS
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.evaluation.live import LiveFigures, run_live
-from stmg.evaluation.speed import WARM_UP
+from stmg.evaluation.speed import time_interleaved
 from stmg.evaluation.streams import StreamFigures
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.schedulers import AlwaysKey, FixedPeriod, Level
@@ -48,9 +47,16 @@ def compare(
 
     on_frame: called with the method's name for each frame that is done.
     """
-    stepped = _step_in_turns(_steppers(segmenter), frames, on_frame)
+    steppers = _steppers(segmenter)
+    results: dict[str, list[FrameResult]] = {name: [] for name in steppers}
+
+    def add(name: str, repeat: int, index: int, result: FrameResult) -> None:
+        results[name].append(result)
+        on_frame(name)
+
+    times = time_interleaved(steppers, frames, 1, add)
     runs = {
-        name: Run(results, _figures(results, truths, num_classes), _fps(results)) for name, results in stepped.items()
+        name: Run(each, _figures(each, truths, num_classes), times[name].fps()[0]) for name, each in results.items()
     }
 
     started = time.perf_counter()
@@ -81,25 +87,6 @@ def _steppers(segmenter: VideoSegmenter) -> dict[str, VideoSegmenter]:
     if segmenter.runtime.has_mask_generator:
         steppers[PAPER] = segmenter.another(**PAPER_SETTINGS)
     return steppers | {ONLINE: segmenter.another()}
-
-
-def _step_in_turns(
-    steppers: dict[str, VideoSegmenter], frames: Sequence[Frame], on_frame: Callable[[str], None]
-) -> dict[str, list[FrameResult]]:
-    results: dict[str, list[FrameResult]] = {name: [] for name in steppers}
-    order = deque(steppers)
-    for frame in frames:
-        for name in order:
-            results[name].append(steppers[name].step(frame))
-            on_frame(name)
-        order.rotate()  # none always comes first, when the caches are cold
-    return results
-
-
-def _fps(results: Sequence[FrameResult]) -> float:
-    """Without the first frames, which also warm the runtime up."""
-    counted = results[WARM_UP:] or results
-    return 1000 * len(counted) / sum(result.latency_ms for result in counted)
 
 
 def _figures(results: Sequence[FrameResult], truths: Sequence[Labels], num_classes: int) -> StreamFigures:
