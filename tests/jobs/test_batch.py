@@ -139,8 +139,7 @@ def test_an_interruption_keeps_what_is_done_and_nothing_half_written(drives, mak
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_a_video_that_is_cut_gives_what_the_whole_gives(make_run, tmp_path, monkeypatch, every):
-    monkeypatch.setattr(offline_module, "SEAM", 8)
-    monkeypatch.setattr(task_module, "SEAM", 8)
+    cut_every_eight(monkeypatch)
     video = clip(tmp_path / "long.mp4", 52 * every, bf="2")
     save = ("overlay", "records", "labels", "timeline")
     whole, cut = (
@@ -175,8 +174,7 @@ def test_a_video_that_is_cut_gives_what_the_whole_gives(make_run, tmp_path, monk
 
 
 def test_parts_that_are_done_stay_done(make_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(offline_module, "SEAM", 8)
-    monkeypatch.setattr(task_module, "SEAM", 8)
+    cut_every_eight(monkeypatch)
     video = clip(tmp_path / "long.mp4", 40)
     begun = []
     stream = Worker._stream
@@ -201,15 +199,9 @@ def test_parts_that_are_done_stay_done(make_run, tmp_path, monkeypatch):
 
 
 def test_parts_of_another_length_are_other_parts(make_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(offline_module, "SEAM", 8)
-    monkeypatch.setattr(task_module, "SEAM", 8)
+    cut_every_eight(monkeypatch)
     video = clip(tmp_path / "long.mp4", 40)
-    monkeypatch.setattr(Worker, "_publish", stop_at_whole(Worker._publish))
-    with pytest.raises(KeyboardInterrupt):
-        make_run(video, tmp_path / "out", chunk=8).run()
-    monkeypatch.undo()
-    monkeypatch.setattr(offline_module, "SEAM", 8)
-    monkeypatch.setattr(task_module, "SEAM", 8)
+    stop_while_joining(make_run(video, tmp_path / "out", chunk=8), monkeypatch)
     run = make_run(video, tmp_path / "out", chunk=16)
     run.run()
     assert run.manifest.entries["long.mp4"].parts == 2
@@ -219,15 +211,9 @@ def test_parts_of_another_length_are_other_parts(make_run, tmp_path, monkeypatch
 
 
 def test_joining_goes_on_where_it_was_stopped(make_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(offline_module, "SEAM", 8)
-    monkeypatch.setattr(task_module, "SEAM", 8)
+    cut_every_eight(monkeypatch)
     video = clip(tmp_path / "long.mp4", 24)
-    monkeypatch.setattr(Worker, "_publish", stop_at_whole(Worker._publish))
-    with pytest.raises(KeyboardInterrupt):
-        make_run(video, tmp_path / "out", chunk=8).run()
-    monkeypatch.undo()
-    monkeypatch.setattr(offline_module, "SEAM", 8)
-    monkeypatch.setattr(task_module, "SEAM", 8)
+    stop_while_joining(make_run(video, tmp_path / "out", chunk=8), monkeypatch)
     make_run(video, tmp_path / "out", chunk=8).run()
     assert len(label_images(tmp_path / "out/long.mp4/labels")) == 24
 
@@ -239,6 +225,20 @@ def stop_at_whole(publish):
         publish(self, task, folder, figures)
 
     return publish_parts
+
+
+def cut_every_eight(monkeypatch):
+    """Videos may be cut at every eighth frame."""
+    for module in (offline_module, task_module):
+        monkeypatch.setattr(module, "SEAM", 8)
+
+
+def stop_while_joining(run, monkeypatch):
+    """Run until the parts are done and are to be joined."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "_publish", stop_at_whole(Worker._publish))
+        with pytest.raises(KeyboardInterrupt):
+            run.run()
 
 
 def test_where_parts_depend_on_each_other_nothing_is_cut(make_run, drives, tmp_path, monkeypatch):
@@ -280,8 +280,7 @@ def test_storage_in_memory_and_by_url_gives_the_same(drives, make_run, tmp_path)
 
 
 def test_a_long_video_in_memory_is_cut_and_joined(drives, make_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(offline_module, "SEAM", 8)
-    monkeypatch.setattr(task_module, "SEAM", 8)
+    cut_every_eight(monkeypatch)
     memory = fsspec.filesystem("memory")
     memory.pipe_file("/long/c.mp4", (drives.folder / "b" / "c.mp4").read_bytes())
     save = ("records", "labels", "overlay")
