@@ -32,14 +32,14 @@ class Reply(Response):
 
 
 class FileAnswer(FileResponse):
-    """A file, or the range of it that is asked for. A range that is none is ignored, one beyond its end is 416."""
+    """A file, or the range of it that the request names. A range that is none is ignored, one beyond its end is 416."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        asked = headers.get("range")
-        if asked is not None:
+        requested = headers.get("range")
+        if requested is not None:
             size = Path(self.path).stat().st_size
-            is_range, is_within = _check_range(asked, size)
+            is_range, is_within = _check_range(requested, size)
             if is_range and not is_within and "if-range" not in headers:
                 reply = Reply({"error": f"the file has {size} bytes"}, 416, {"content-range": f"bytes */{size}"})
                 await reply(scope, receive, send)
@@ -49,9 +49,9 @@ class FileAnswer(FileResponse):
         await super().__call__(scope, receive, send)
 
 
-def _check_range(asked: str, size: int) -> tuple[bool, bool]:
+def _check_range(requested: str, size: int) -> tuple[bool, bool]:
     """Whether a Range header holds one range of bytes, and whether a file of this size has some of it."""
-    match = RANGE.fullmatch(asked)
+    match = RANGE.fullmatch(requested)
     if match is None:
         return False, False
     first, last, suffix = match.groups()

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, read off the streams when they are asked for."""
+"""Metrics for Prometheus, read off the streams with each request."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from stmg.serve.service import Service, Shown
 
 LABELS = ("stream",)
 GAUGES = {
-    "source_fps": "Frames a second that the source delivers",
+    "source_fps": "Frames per second that the source delivers",
     "process_fps": "Results a second",
-    "skipped_fps": "Frames a second that are dropped for newer ones",
+    "skipped_fps": "Frames per second that are dropped for newer ones",
     "network_fps": "Runs of the network a second",
     "anchor_frames": "Frames between the one shown and the one its labels come from",
     "audit_mean": "Share of the pixels that the network changed of what was shown, mean of the last audits",
