@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stmg.errors import ModelError, SettingsError
 from stmg.runtimes.arrays import resize_plane
 from stmg.streaming.flow import Map
-from stmg.video.labels import MAX_CLASSES, Labels
+from stmg.video.labels import MAX_CLASSES, Labels, find_best
 
 ACTIVATIONS = ("logits", "probability")
 THRESHOLD = 0.5
@@ -76,23 +76,11 @@ def check_foreground(activation: str | None, threshold: float | None) -> None:
 
 
 def argmax_labels(logits: NDArray[Any], size: tuple[int, int]) -> Labels:
-    """The best class (H, W) of logits (C, h, w), upsampled to `size`.
-
-    A running maximum holds one upsampled class at a time; that is faster here than upsampling all and an argmax.
-    """
+    """The best class (H, W) of logits (C, h, w), upsampled to `size`; an error if they are no logits of labels."""
     if len(logits) > MAX_CLASSES:
         raise ModelError(f"labels are bytes, so there can be at most {MAX_CLASSES} classes; got {len(logits)}")
     _check_finite(logits)
-    best = np.full(size, -np.inf, np.float32)
-    labels = np.zeros(size, np.uint8)
-    number = np.empty(size, np.uint8)
-    for index, plane in enumerate(logits):
-        plane = resize_plane(np.ascontiguousarray(plane, np.float32), size)
-        better = cv2.compare(plane, best, cv2.CMP_GT)
-        number.fill(index)
-        cv2.copyTo(number, better, labels)
-        cv2.max(plane, best, dst=best)
-    return labels
+    return find_best(logits, size)
 
 
 def _check_finite(logits: NDArray[Any]) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.streaming.cost import Cost
-from stmg.streaming.flow import Flow, Map, find_positions, remap, sample_maps, warp
+from stmg.streaming.flow import Flow, Map, find_positions, remap, warp
 from stmg.streaming.foreground import Segmentation, threshold_probability
 from stmg.video.frames import Image, resize_image
+from stmg.video.labels import find_best
 
 GRID, VIEW = 8, 2  # pixels of the frame per cell of the logits, and per pixel of what the corrector sees
 LEAST = 0.1  # of the mask, below which labels stay as they were warped: those are sharper
@@ -126,11 +127,7 @@ def _apply(logits: NDArray[np.float32], mask: Map, shown: Segmentation, threshol
         certain = 1 / (1 + np.exp(logits[:, :, 0] - logits[:, :, 1]))
         new = cv2.resize(certain, (width, height), interpolation=cv2.INTER_LINEAR)
         return threshold_probability(shown.probability + full * (new - shown.probability), threshold), mask
-    pixels = np.flatnonzero(full > LEAST)
-    if len(pixels):
-        rows, columns = np.divmod(pixels, width)
-        at = np.stack((columns, rows), axis=1).astype(np.float32)
-        labels = shown.labels.copy()
-        labels.ravel()[pixels] = sample_maps(logits, at, (height, width)).argmax(1).astype(np.uint8)
-        shown = Segmentation(labels)
+    weak = cv2.compare(full, LEAST, cv2.CMP_LE)
+    if not weak.all():
+        shown = Segmentation(cv2.copyTo(shown.labels, weak, find_best(logits.transpose(2, 0, 1), (height, width))))
     return shown, mask

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -19,3 +21,22 @@ def resize_labels(labels: Labels, size: tuple[int, int]) -> Labels:
         return labels
     out: Labels = cv2.resize(labels, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT)
     return out
+
+
+def find_best(logits: NDArray[Any], size: tuple[int, int]) -> Labels:
+    """The best class (H, W) of logits (C, h, w), upsampled to `size`.
+
+    A running maximum holds one upsampled class at a time; that is faster here than upsampling all and an argmax.
+    """
+    best = np.full(size, -np.inf, np.float32)
+    labels = np.zeros(size, np.uint8)
+    number = np.empty(size, np.uint8)
+    for index, plane in enumerate(logits):
+        plane = np.ascontiguousarray(plane, np.float32)
+        if plane.shape != size:
+            plane = cv2.resize(plane, size[::-1], interpolation=cv2.INTER_LINEAR)
+        better = cv2.compare(plane, best, cv2.CMP_GT)
+        number.fill(index)
+        cv2.copyTo(number, better, labels)
+        cv2.max(plane, best, dst=best)
+    return labels
