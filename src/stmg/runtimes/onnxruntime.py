@@ -102,7 +102,7 @@ class OnnxRuntime:
 
     def _options(self) -> Any:
         options = self._runtime.SessionOptions()
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # errors are raised: logged as well they would be said twice
         # Its threads wait for work by running in circles, on the cores that find motion: the network alone is 3 %
         # faster that way, a stream 7 % slower.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
