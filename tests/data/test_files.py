@@ -42,3 +42,12 @@ def test_a_folder_of_such_images_says_so(tmp_path) -> None:
     source = open_video(tmp_path)
     assert len(list(source)) == 1
     assert "1 images were skipped" in source.damaged
+
+
+def test_of_a_broken_image_only_the_error_is_said(tmp_path, capfd) -> None:
+    path = tmp_path / "cut.png"
+    Image.new("RGB", (8, 8)).save(path)
+    path.write_bytes(path.read_bytes()[:8])
+    with pytest.raises(DataError, match=r"cut\.png cannot be read as an image"):
+        read_image(path)
+    assert capfd.readouterr() == ("", "")

@@ -15,7 +15,7 @@ from PIL import Image as PillowImage
 from stmg.errors import DataError
 from stmg.video.frames import Image, resize_image
 from stmg.video.labels import IGNORE, Labels, resize_labels
-from stmg.video.readers import check_claimed_size
+from stmg.video.readers import check_claimed_size, quiet_opencv
 
 _BYTE_WEIGHTS = np.array([65536, 256, 1], np.uint32)  # a color as one number, quicker to compare
 
@@ -94,7 +94,8 @@ class FrameFiles:
 def read_image(path: Path, size: tuple[int, int] | None = None) -> Image:
     """An image file as RGB (H, W, 3)."""
     check_claimed_size(path)
-    image = cv2.imread(str(path), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)  # labels know none either
+    with quiet_opencv():
+        image = cv2.imread(str(path), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)  # labels know none either
     if image is None:
         raise DataError(f"{path} cannot be read as an image" if path.exists() else f"{path} does not exist")
     rgb: Image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)

@@ -6,8 +6,8 @@ import itertools
 import re
 import threading
 import time
-from collections.abc import Generator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +78,8 @@ class Camera(Reader):
 
     def __init__(self, number: int) -> None:
         super().__init__(f"camera {number}")
-        verbosity = cv2.utils.logging.setLogLevel(0)  # OpenCV reports each way that failed on stderr
-        self._capture = cv2.VideoCapture(number)
-        cv2.utils.logging.setLogLevel(verbosity)
+        with quiet_opencv():  # it reports each way that failed
+            self._capture = cv2.VideoCapture(number)
         if not self._capture.isOpened():
             raise VideoError(f"{self.name} is not available; plug it in, or close the program that uses it")
         height = int(self._capture.get(cv2.CAP_PROP_FRAME_HEIGHT))
@@ -102,6 +101,16 @@ class Camera(Reader):
         self._capture.release()
 
 
+@contextmanager
+def quiet_opencv() -> Iterator[None]:
+    """Within it OpenCV does not write to standard error what is raised as an error anyway."""
+    verbosity = cv2.utils.logging.setLogLevel(0)
+    try:
+        yield
+    finally:
+        cv2.utils.logging.setLogLevel(verbosity)
+
+
 def check_claimed_size(path: Path) -> None:
     """Refuse an image by its header, before the memory is taken that it claims to need."""
     try:
@@ -120,7 +129,8 @@ def check_claimed_size(path: Path) -> None:
 def _read_image(path: Path) -> Image:
     check_claimed_size(path)
     data = np.fromfile(path, np.uint8)  # OpenCV itself does not open every name on every system
-    image: Any = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH) if len(data) else None
+    with quiet_opencv():
+        image: Any = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH) if len(data) else None
     if image is None:
         raise VideoError("empty, cut off or not an image")
     return _from_bgr(image)
