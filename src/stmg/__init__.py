@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stmg.checkpoints.resolve import ModelSpec, load, resolve
     from stmg.checkpoints.store import save
     from stmg.evaluation.evaluate import evaluate
-    from stmg.evaluation.results.tune import Wish
+    from stmg.evaluation.results.tune import Goal
     from stmg.evaluation.tune import tune
     from stmg.gating.accelerate import AcceleratedNetwork, accelerate
     from stmg.jobs.batch import batch
@@ -62,6 +62,7 @@ __all__ = [
     "FrameError",
     "FrameResult",
     "FrameState",
+    "Goal",
     "Level",
     "Masking",
     "Masks",
@@ -84,7 +85,6 @@ __all__ = [
     "TrainingError",
     "VideoError",
     "VideoSegmenter",
-    "Wish",
     "accelerate",
     "adapt",
     "batch",
@@ -106,7 +106,7 @@ _MODULES = {
     "stmg.checkpoints.resolve": ("ModelSpec", "load", "resolve"),
     "stmg.checkpoints.store": ("save",),
     "stmg.evaluation.evaluate": ("evaluate",),
-    "stmg.evaluation.results.tune": ("Wish",),
+    "stmg.evaluation.results.tune": ("Goal",),
     "stmg.evaluation.tune": ("tune",),
     "stmg.gating.accelerate": ("AcceleratedNetwork", "accelerate"),
     "stmg.jobs.batch": ("batch",),

@@ -428,7 +428,7 @@ def test_the_summary_of_realtime_tells_latency_age_runs_and_stale_frames():
     assert second.startswith("1 frames showed the labels of another scene")
 
 
-def test_a_wish_steers_the_budget_and_the_summary_says_what_was_measured(samples, tmp_path):
+def test_a_limit_steers_the_budget_and_the_summary_says_what_was_measured(samples, tmp_path):
     for mode in ("online", "offline"):
         done = run_segment(
             samples, tmp_path / mode, "--mode", mode, "--max-change", "0.1%", "--scheduler", "drift:longest=4"

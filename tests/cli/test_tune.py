@@ -10,7 +10,7 @@ def test_settings_for_a_video_are_chosen_checked_and_used(samples, tmp_path, mon
     done = run_stmg("tune", samples.model, samples.video, *arguments)
     assert done.returncode == 0, done.stderr
     result = read_result(tmp_path / "tune.json")
-    assert (result.frames, result.checked_frames, result.wish.max_change) == (6, 6, 0.9)
+    assert (result.frames, result.checked_frames, result.goal.max_change) == (6, 6, 0.9)
     assert "promised and checked" in done.stdout
     assert "measured on 6 others" in done.stdout
     assert (tmp_path / "tune-tradeoff.png").stat().st_size > 1000
@@ -23,7 +23,7 @@ def test_settings_for_a_video_are_chosen_checked_and_used(samples, tmp_path, mon
     assert f"{read_settings(file).mode}: 6 frames" in used.stdout
 
 
-def test_a_wish_that_is_no_share_is_said_in_a_line(samples):
+def test_a_goal_that_is_no_share_is_said_in_a_line(samples):
     done = run_stmg("tune", samples.model, samples.video, "--max-change", "lots")
     assert done.returncode == 2
     assert "--max-change is a share such as 2% or 0.02; got 'lots'" in done.stderr

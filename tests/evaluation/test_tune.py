@@ -1,4 +1,4 @@
-"""Tune: replays give the labels of the real thing, the choice follows from the wish, and it is checked elsewhere."""
+"""Tune: replays give the labels of the real thing, the choice follows from the goal, and it is checked elsewhere."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from stmg.errors import SettingsError, VideoError
 from stmg.evaluation import tune as module
 from stmg.evaluation.clip import Clip, read_clip
 from stmg.evaluation.inputs import Subject, open_model
-from stmg.evaluation.results import TuneOutcome, TuneSetting, Wish
+from stmg.evaluation.results import Goal, TuneOutcome, TuneSetting
 from stmg.evaluation.storage import read_result, write_result
 from stmg.evaluation.trials import Segment, Trials, compute_candidate
 from stmg.evaluation.tune import choose, describe, list_settings, make_settings, make_smaller, split_clip, tune
-from stmg.evaluation.tune_tables import describe_wish, list_front, tune_tables
+from stmg.evaluation.tune_tables import describe_goal, list_front, tune_tables
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.segmenter import VideoSegmenter
@@ -63,7 +63,7 @@ def few_settings(monkeypatch):
 @pytest.mark.usefixtures("few_settings")
 def test_it_measures_chooses_checks_and_writes_settings_that_load(model, video, tmp_path):
     told = []
-    result = tune(model, video, Wish(max_change=0.99), on_progress=told.append)
+    result = tune(model, video, Goal(max_change=0.99), on_progress=told.append)
     tried = [(outcome.setting.mode, outcome.setting.size) for outcome in result.outcomes]
     modes = ["every frame", "online", "online", "offline"]
     smaller = make_smaller(SIZE)
@@ -86,21 +86,21 @@ def test_it_measures_chooses_checks_and_writes_settings_that_load(model, video, 
 
 @pytest.mark.usefixtures("few_settings")
 def test_labels_count_where_there_are_some(model):
-    result = tune(model, "street:0-0", Wish(max_loss=100), frames=8, size=SIZE)
+    result = tune(model, "street:0-0", Goal(max_loss=100), frames=8, size=SIZE)
     assert all(outcome.loss is not None for outcome in result.outcomes)
     assert result.outcomes[0].loss == 0
     assert "mIoU loss" in tune_tables(result)[0].headings
 
 
-def test_a_loss_cannot_be_wished_for_without_labels(model, video):
+def test_a_loss_cannot_be_a_goal_without_labels(model, video):
     with pytest.raises(SettingsError, match=r"max_loss needs labels.* give max_change instead"):
-        tune(model, video, Wish(max_loss=1))
+        tune(model, video, Goal(max_loss=1))
 
 
 @pytest.mark.usefixtures("few_settings")
 def test_an_export_may_take_the_place_of_its_model(model, video, tmp_path):
     stmg.export(model, tmp_path / "onnx", "onnx")
-    result = tune(model, video, Wish(max_change=0.99), beside=[tmp_path / "onnx"])
+    result = tune(model, video, Goal(max_change=0.99), beside=[tmp_path / "onnx"])
     names = {outcome.setting.model for outcome in result.outcomes}
     assert names == {model, str(tmp_path / "onnx")}
     beside = next(each for each in result.outcomes if each.setting.model != model)
@@ -139,13 +139,13 @@ def test_realtime_is_tried_at_the_rate_of_the_source_where_latency_matters(model
     assert measured.latency_ms is not None
 
 
-def test_what_is_tried_follows_from_the_wish():
-    def modes(wish, rate):
-        return {setting.mode for setting in list_settings(Subject(None, "m", (8, 8)), (8, 8), wish, rate)}
+def test_what_is_tried_follows_from_the_goal():
+    def modes(goal, rate):
+        return {setting.mode for setting in list_settings(Subject(None, "m", (8, 8)), (8, 8), goal, rate)}
 
-    assert modes(Wish(), 25.0) == {"every frame", "online", "offline"}
-    assert modes(Wish(max_latency_ms=10), 25.0) == {"every frame", "online", "realtime"}
-    assert modes(Wish(max_latency_ms=10), None) == {"every frame", "online"}
+    assert modes(Goal(), 25.0) == {"every frame", "online", "offline"}
+    assert modes(Goal(max_latency_ms=10), 25.0) == {"every frame", "online", "realtime"}
+    assert modes(Goal(max_latency_ms=10), None) == {"every frame", "online"}
 
 
 def test_each_video_is_split_in_halves():
@@ -176,43 +176,43 @@ INT8 = outcome("every frame", 38, 0.015, 26.0, "int8")
 
 
 @pytest.mark.parametrize(
-    ("wish", "fps"),
+    ("goal", "fps"),
     [
-        (Wish(max_change=0.02), 40),
-        (Wish(max_change=0.001), 10),
-        (Wish(target_fps=15), 20),  # only speed is wished for: what changes least
-        (Wish(target_fps=50), 60),
-        (Wish(max_change=0.02, max_latency_ms=20), 20),
+        (Goal(max_change=0.02), 40),
+        (Goal(max_change=0.001), 10),
+        (Goal(target_fps=15), 20),  # speed alone is the goal: what changes least
+        (Goal(target_fps=50), 60),
+        (Goal(max_change=0.02, max_latency_ms=20), 20),
     ],
 )
-def test_the_choice_follows_from_the_wish(wish, fps):
-    assert choose(TRIED, wish).fps == fps
+def test_the_choice_follows_from_the_goal(goal, fps):
+    assert choose(TRIED, goal).fps == fps
 
 
-def test_nothing_is_chosen_where_nothing_does_what_is_wished_for():
-    assert choose(TRIED, Wish(target_fps=100)) is None
-    assert choose(TRIED, Wish(max_loss=1)) is None  # nobody knows
+def test_nothing_is_chosen_where_nothing_reaches_the_goal():
+    assert choose(TRIED, Goal(target_fps=100)) is None
+    assert choose(TRIED, Goal(max_loss=1)) is None  # nobody knows
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "wish", "verdict"),
+    ("outcomes", "goal", "verdict"),
     [
-        (TRIED, Wish(max_change=0.02), r"Use offline 0.3/12, dis: 40.0 FPS \(4.0x\) with 2.0% of the pixels changed"),
-        (TRIED, Wish(target_fps=100), "Use a smaller network, or a smaller frame: no setting"),
-        (TRIED, Wish(target_fps=9), "The network alone is enough: 10.0 FPS"),
-        ([*TRIED, INT8], Wish(max_change=0.02), "int8 alone is enough"),
-        ([*TRIED, INT8], Wish(target_fps=30), "int8 alone is enough"),
-        (TRIED, Wish(max_change=0.001), "Use a smaller network, .* on almost every frame"),
+        (TRIED, Goal(max_change=0.02), r"Use offline 0.3/12, dis: 40.0 FPS \(4.0x\) with 2.0% of the pixels changed"),
+        (TRIED, Goal(target_fps=100), "Use a smaller network, or a smaller frame: no setting"),
+        (TRIED, Goal(target_fps=9), "The network alone is enough: 10.0 FPS"),
+        ([*TRIED, INT8], Goal(max_change=0.02), "int8 alone is enough"),
+        ([*TRIED, INT8], Goal(target_fps=30), "int8 alone is enough"),
+        (TRIED, Goal(max_change=0.001), "Use a smaller network, .* on almost every frame"),
     ],
 )
-def test_the_verdict_is_plain(outcomes, wish, verdict):
-    assert re.match(verdict, describe(outcomes, choose(outcomes, wish), wish))
+def test_the_verdict_is_plain(outcomes, goal, verdict):
+    assert re.match(verdict, describe(outcomes, choose(outcomes, goal), goal))
 
 
-def test_wishes_in_words():
-    wish = Wish(max_loss=0.5, max_change=0.02, target_fps=30, max_latency_ms=15)
+def test_goals_in_words():
+    goal = Goal(max_loss=0.5, max_change=0.02, target_fps=30, max_latency_ms=15)
     expected = "at most 0.5 % of mIoU lost, at most 2 % of the pixels changed, at least 30 FPS, at most 15 ms"
-    assert describe_wish(wish) == f"wish: {expected}"
+    assert describe_goal(goal) == f"goal: {expected}"
 
 
 @pytest.mark.usefixtures("few_settings")
@@ -226,10 +226,10 @@ def test_the_table_leaves_out_what_another_of_its_kind_beats(model, video):
 
 @pytest.mark.usefixtures("few_settings")
 def test_what_is_read_is_what_was_written_and_its_tables_fit_80_columns(model, video, tmp_path):
-    written = tune(model, video, Wish(target_fps=1e6), name="network")
+    written = tune(model, video, Goal(target_fps=1e6), name="network")
     assert (written.best, written.check, make_settings(written)) == (None, None, None)
     assert read_result(write_result(written, tmp_path)) == written
-    written = tune(model, video, Wish(max_change=0.9), name="network")
+    written = tune(model, video, Goal(max_change=0.9), name="network")
     assert read_result(write_result(written, tmp_path)) == written
     for table in tune_tables(written):
         console = Console(record=True, width=80)

@@ -54,7 +54,7 @@ def test_less_than_what_anchors_twice_as_far_would_show():
     assert (audit.distance, audit.flicker) == (5, 0.01)
 
 
-def test_audits_above_the_wish_lower_the_budget_step_by_step_to_the_bound():
+def test_audits_above_the_limit_lower_the_budget_step_by_step_to_the_bound():
     steering, factors = Steering(), []
     for _ in range(40):
         steering = steering.follow(audit(0.5), 0.02)
@@ -65,7 +65,7 @@ def test_audits_above_the_wish_lower_the_budget_step_by_step_to_the_bound():
 
 
 @pytest.mark.parametrize("changed", [0.0, 0.001])
-def test_audits_below_the_wish_raise_it_to_the_bound(changed):
+def test_audits_below_the_limit_raise_it_to_the_bound(changed):
     steering = Steering()
     assert steering.follow(audit(changed), 0.02).factor == STEP
     for _ in range(40):
@@ -78,7 +78,7 @@ def test_small_differences_are_small_steps_and_none_is_none():
     assert Steering(2.0).follow(audit(0.0242), 0.02).factor == pytest.approx(2.0 / 1.1)
 
 
-def test_without_a_wish_the_budget_stays_and_what_was_measured_is_remembered():
+def test_without_a_limit_the_budget_stays_and_what_was_measured_is_remembered():
     steering = Steering(unaudited=2).follow(audit(0.5)._replace(flicker=0.1), None)
     assert steering == Steering(1.0, 0.1, 0)
     assert steering.follow(None, None) == Steering(1.0, 0.1, 1)
@@ -159,21 +159,21 @@ def count_keys(results):
 
 
 @pytest.mark.parametrize("mode", ["online", "offline"])
-def test_a_strict_wish_computes_more_and_a_lax_one_less(mode):
+def test_a_strict_limit_computes_more_and_a_lax_one_less(mode):
     frames = panning(120, step=2)
     keys = []
-    for wish in (1e-5, None, 0.9):
+    for limit in (1e-5, None, 0.9):
         budget = DriftBudget(0.1, longest=60)
-        segmenter = VideoSegmenter(colors, scheduler=budget, offline=budget, max_change=wish)
+        segmenter = VideoSegmenter(colors, scheduler=budget, offline=budget, max_change=limit)
         keys.append(count_keys(segmenter.stream(frames, mode=mode)))
     assert keys[0] > 1.3 * keys[1] > 1.3 * keys[2]
 
 
-def test_realtime_follows_the_wish_too():
+def test_realtime_follows_the_limit_too():
     started = []
-    for wish in (0.001, 0.9):
+    for limit in (0.001, 0.9):
         worker = Worker(1)
-        stream = Realtime(CallableRuntime(colors), StreamSettings(max_change=wish), worker, worth=0.08)
+        stream = Realtime(CallableRuntime(colors), StreamSettings(max_change=limit), worker, worth=0.08)
         for frame in panning(80, step=1):
             worker.tick()
             stream.step(frame)
@@ -198,7 +198,7 @@ def test_steered_offline_results_do_not_depend_on_timing():
             assert np.array_equal(result.labels, other.labels)
 
 
-def test_a_wish_needs_a_budget_to_steer():
+def test_a_limit_needs_a_budget_to_steer():
     with pytest.raises(SettingsError, match="max_change steers a drift budget, and the scheduler paper has none"):
         StreamSettings(scheduler="paper", max_change=0.02)
     with pytest.raises(SettingsError, match=r"max_change .* the offline fixed has none"):

@@ -1,4 +1,4 @@
-"""stmg tune: settings for a model on a video and this machine, from a wish."""
+"""stmg tune: settings for a model on a video and this machine, from a goal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tune(
         typer.Option(
             metavar="SHARE",
             help="Most pixels whose label may differ from the network's on every frame, such as 2%. Default, if "
-            "nothing is wished for: 2.5%, which cost 1 % of mIoU on CamVid.",
+            "no goal is given: 2.5%, which cost 1 % of mIoU on CamVid.",
         ),
     ] = None,
     target_fps: Annotated[float | None, typer.Option(min=0.1, metavar="FPS", help="Least speed.")] = None,
@@ -57,20 +57,20 @@ def tune(
     *,
     options: ModelOptions,
 ) -> None:
-    """Choose mode, budget and motion for a model on a video, from what you wish for.
+    """Choose mode, budget and motion for a model on a video, by a goal of yours.
 
     Measures on this machine, chooses on one half of the video and checks on the other. Writes settings that
     `stmg segment --settings` and `stmg.load(settings=...)` take.
     """
     from stmg.checkpoints.settings_file import write_settings
     from stmg.evaluation.inputs import hide_credentials
-    from stmg.evaluation.results import Wish
-    from stmg.evaluation.tune import DEFAULT_WISH, make_settings
+    from stmg.evaluation.results import Goal
+    from stmg.evaluation.tune import DEFAULT_GOAL, make_settings
     from stmg.evaluation.tune import tune as run
 
     console = Console(stderr=as_json)
     loss = parse_share("--max-loss", max_loss)
-    wish = Wish(
+    goal = Goal(
         max_loss=None if loss is None else 100 * loss,
         max_change=parse_share("--max-change", max_change),
         target_fps=target_fps,
@@ -84,7 +84,7 @@ def tune(
             def show(at: Progress) -> None:
                 progress.update(task, description=escape(at.what), completed=at.done, total=at.total)
 
-            chosen = DEFAULT_WISH if wish == Wish() else wish
+            chosen = DEFAULT_GOAL if goal == Goal() else goal
             result = run(spec, source, chosen, beside=beside or (), frames=frames, on_progress=show)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None

@@ -1,4 +1,4 @@
-"""Tune: settings for a model on a video and this machine, from a wish; chosen on one half, checked on the other."""
+"""Tune: settings for a model on a video and this machine, from a goal; chosen on one half, checked on the other."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from stmg.errors import SettingsError, VideoError
 from stmg.evaluation.clip import Clip, read_clip
 from stmg.evaluation.inputs import Subject, as_spec, hide_credentials, open_model
 from stmg.evaluation.machine import this_machine
-from stmg.evaluation.results import Size, TuneOutcome, TuneResult, TuneSetting, Wish
+from stmg.evaluation.results import Goal, Size, TuneOutcome, TuneResult, TuneSetting
 from stmg.evaluation.trials import Segment, Trials, compute_candidate, make_scheduler, measure_flicker
 from stmg.streaming.motion import DIS_LEVELS
 from stmg.streaming.working_size import MULTIPLE
 
 ONLINE_BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8)
 OFFLINE_BUDGETS = ((0.3, 6), (0.6, 12), (1.0, 12), (1.5, 24))  # drift, longest
-DEFAULT_WISH = Wish(max_change=0.025)  # which cost 1 % of mIoU on CamVid
+DEFAULT_GOAL = Goal(max_change=0.025)  # which cost 1 % of mIoU on CamVid
 WORTH_IT = 1.15  # the gain below which a smaller network is the better advice
 ENOUGH = 0.9  # of the best speed, at which the simpler of two ways is the better advice
 
@@ -38,7 +38,7 @@ class Progress(NamedTuple):
 def tune(
     model: ModelSpec | str,
     source: str | Path,
-    wish: Wish = DEFAULT_WISH,
+    goal: Goal = DEFAULT_GOAL,
     *,
     beside: Sequence[str | Path] = (),
     frames: int = 150,
@@ -46,10 +46,10 @@ def tune(
     name: str | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> TuneResult:
-    """Measure modes, budgets and levels of motion on a video, and choose by a wish.
+    """Measure modes, budgets and levels of motion on a video, and choose by a goal.
 
     source: a video, or a dataset; where its frames have labels, they count.
-    wish: if it limits loss or change, the fastest setting within all limits is chosen; else the one that changes least.
+    goal: if it limits loss or change, the fastest setting within all limits is chosen; else the one that changes least.
     beside: exports of the same model, such as one in INT8, that may take its place.
     name: what results call the model.
     frames: how many to look at: half of each video to choose, the other half to check.
@@ -58,7 +58,7 @@ def tune(
     spec = as_spec(model, size)
     first = open_model(spec, name=name)
     clip = read_clip(str(source), first.size, frames, vectors=False)
-    if wish.max_loss is not None and clip.dataset is None:
+    if goal.max_loss is not None and clip.dataset is None:
         raise SettingsError(f"max_loss needs labels, and {source} has none; give max_change instead")
     tried, checked = split_clip(clip)
     others = [open_model(_beside(spec, name, first.size)) for name in beside]
@@ -72,12 +72,12 @@ def tune(
     trials = Trials(candidates[0], clip)
     outcomes: list[TuneOutcome] = []
     settings = [
-        (each, setting) for each in candidates for setting in list_settings(each.subject, first.size, wish, trials.rate)
+        (each, setting) for each in candidates for setting in list_settings(each.subject, first.size, goal, trials.rate)
     ]
     for number, (candidate, setting) in enumerate(settings):
         outcomes.append(trials.estimate(candidate, setting, tried))
         tell(Progress("settings", number + 1, len(settings)))
-    best = choose(outcomes, wish)
+    best = choose(outcomes, goal)
     check = None
     if best is not None:
         size, model_name = best.setting.size or first.size, best.setting.model
@@ -92,12 +92,12 @@ def tune(
         checked_frames=sum(part.stop - part.start for part in checked),
         rate=trials.rate,
         runtime=first.segmenter.runtime.description,
-        wish=wish,
+        goal=goal,
         flicker=round(measure_flicker(candidates[0], clip, tried), 6),
         outcomes=tuple(outcomes),
         best=best,
         check=check,
-        verdict=describe(outcomes, best, wish),
+        verdict=describe(outcomes, best, goal),
     )
 
 
@@ -121,7 +121,7 @@ def make_smaller(size: Size) -> Size:
     return height, width
 
 
-def list_settings(subject: Subject, own: Size, wish: Wish, rate: float | None) -> Iterator[TuneSetting]:
+def list_settings(subject: Subject, own: Size, goal: Goal, rate: float | None) -> Iterator[TuneSetting]:
     """What is tried for a model: every frame first, then each mode at each level of motion.
 
     own: the size of the first model. Offline is left out where latency matters, and realtime where it does not, or
@@ -132,35 +132,35 @@ def list_settings(subject: Subject, own: Size, wish: Wish, rate: float | None) -
     for motion in DIS_LEVELS:
         for budget in ONLINE_BUDGETS:
             yield setting(mode="online", motion=motion, budget=budget, longest=30)
-        if wish.max_latency_ms is None:
+        if goal.max_latency_ms is None:
             for budget, longest in OFFLINE_BUDGETS:
                 yield setting(mode="offline", motion=motion, budget=budget, longest=longest)
         elif rate is not None:
             yield setting(mode="realtime", motion=motion)
 
 
-def choose(outcomes: Sequence[TuneOutcome], wish: Wish) -> TuneOutcome | None:
-    """The fastest that does what is wished for, or, if only speed is wished for, the one that changes least."""
-    allowed = [outcome for outcome in outcomes if outcome.meets(wish)]
-    if wish.max_loss is None and wish.max_change is None:
+def choose(outcomes: Sequence[TuneOutcome], goal: Goal) -> TuneOutcome | None:
+    """The fastest that reaches the goal, or, if the goal is speed alone, the one that changes least."""
+    allowed = [outcome for outcome in outcomes if outcome.meets(goal)]
+    if goal.max_loss is None and goal.max_change is None:
         return min(allowed, key=lambda outcome: (outcome.changed, -outcome.fps), default=None)
     return max(allowed, key=lambda outcome: outcome.fps, default=None)
 
 
-def describe(outcomes: Sequence[TuneOutcome], best: TuneOutcome | None, wish: Wish) -> str:
+def describe(outcomes: Sequence[TuneOutcome], best: TuneOutcome | None, goal: Goal) -> str:
     """The choice in a sentence or two, and whether something simpler would do."""
     base = outcomes[0]
     if best is None:
         fastest = max(outcomes, key=lambda outcome: outcome.fps)
         return (
-            "Use a smaller network, or a smaller frame: no setting does what is wished for. The fastest, "
+            "Use a smaller network, or a smaller frame: no setting reaches the goal. The fastest, "
             f"{fastest.setting}, gives {fastest.fps:.1f} FPS with {fastest.changed:.1%} of the pixels changed."
         )
     same = best.setting.model == base.setting.model
     figures = f"{best.fps:.1f} FPS ({best.gain:.1f}x) with {best.changed:.1%} of the pixels changed"
-    alone = [each for each in outcomes if each.setting.mode == "every frame" and each.meets(wish)]
-    speed_only = wish.max_loss is None and wish.max_change is None
-    if speed_only and base.meets(wish):
+    alone = [each for each in outcomes if each.setting.mode == "every frame" and each.meets(goal)]
+    speed_only = goal.max_loss is None and goal.max_change is None
+    if speed_only and base.meets(goal):
         return f"The network alone is enough: {base.fps:.1f} FPS on every frame."
     for each in alone:
         if each is not base and (speed_only or each.fps >= ENOUGH * best.fps):

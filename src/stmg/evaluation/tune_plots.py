@@ -34,10 +34,10 @@ def plot_tradeoff(result: TuneResult) -> bytes:
             zorder=3,
         )
         labels.add(label)
-    if result.wish.max_change is not None:
-        axes.axhline(100 * result.wish.max_change, color="#999999", linestyle="--", label="wish")
-    if result.wish.target_fps is not None:
-        axes.axvline(result.wish.target_fps, color="#999999", linestyle="--", label="wish")
+    if result.goal.max_change is not None:
+        axes.axhline(100 * result.goal.max_change, color="#999999", linestyle="--", label="goal")
+    if result.goal.target_fps is not None:
+        axes.axvline(result.goal.target_fps, color="#999999", linestyle="--", label="goal")
     for final, marker, label in ((result.best, "*", "chosen"), (result.check, "x", "checked on other frames")):
         if final is not None:
             axes.scatter(final.fps, 100 * final.changed, marker=marker, color="black", s=130, label=label, zorder=4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stmg.evaluation.results import TuneOutcome, TuneResult, Wish
+from stmg.evaluation.results import Goal, TuneOutcome, TuneResult
 from stmg.evaluation.text_table import TextTable, number, ratio, size_text
 
 
@@ -18,7 +18,7 @@ def tune_tables(result: TuneResult) -> list[TextTable]:
         mark = " <" if outcome == result.best else ""
         model = "" if outcome.setting.model == result.model else f"{outcome.setting.model}: "
         table.add(f"{model}{outcome.setting}{mark}", *_cells(outcome, labeled))
-    verdict = f"{describe_wish(result.wish)}: {result.verdict}"
+    verdict = f"{describe_goal(result.goal)}: {result.verdict}"
     promise = TextTable("promised and checked", ("", *headings), note=verdict)
     if result.best is not None:
         promise.add(f"estimated on {result.frames} frames", *_cells(result.best, labeled))
@@ -42,18 +42,18 @@ def list_front(result: TuneResult) -> list[TuneOutcome]:
     return [outcome for outcome in result.outcomes if outcome == result.best or not is_beaten(outcome)]
 
 
-def describe_wish(wish: Wish) -> str:
-    """What was wished for, in words."""
+def describe_goal(goal: Goal) -> str:
+    """The goal in words."""
     parts = []
-    if wish.max_loss is not None:
-        parts.append(f"at most {wish.max_loss:g} % of mIoU lost")
-    if wish.max_change is not None:
-        parts.append(f"at most {100 * wish.max_change:g} % of the pixels changed")
-    if wish.target_fps is not None:
-        parts.append(f"at least {wish.target_fps:g} FPS")
-    if wish.max_latency_ms is not None:
-        parts.append(f"at most {wish.max_latency_ms:g} ms")
-    return f"wish: {', '.join(parts)}"
+    if goal.max_loss is not None:
+        parts.append(f"at most {goal.max_loss:g} % of mIoU lost")
+    if goal.max_change is not None:
+        parts.append(f"at most {100 * goal.max_change:g} % of the pixels changed")
+    if goal.target_fps is not None:
+        parts.append(f"at least {goal.target_fps:g} FPS")
+    if goal.max_latency_ms is not None:
+        parts.append(f"at most {goal.max_latency_ms:g} ms")
+    return f"goal: {', '.join(parts)}"
 
 
 def _cells(outcome: TuneOutcome, labeled: bool) -> tuple[str, ...]:

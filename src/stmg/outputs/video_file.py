@@ -114,11 +114,11 @@ class VideoFile(FileSink):
         """In ticks, always growing: the frame's own time if that goes on, else one frame after the last."""
         following = 0 if self._last < 0 else self._last + max(1, round(1 / (self._rate * self._tick)))
         if time is None:
-            wished = following
+            wanted = following
         else:
             self._begun = time - float(following * self._tick) if self._begun is None else self._begun
-            wished = round((time - self._begun) / self._tick)
-        self._last = wished if wished > self._last else following
+            wanted = round((time - self._begun) / self._tick)
+        self._last = wanted if wanted > self._last else following
         return self._last
 
     def _finish(self) -> None:

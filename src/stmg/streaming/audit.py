@@ -67,7 +67,7 @@ class Steering(NamedTuple):
     """Computed frames since the last audit."""
 
     def follow(self, audit: Audit | None, max_change: float | None) -> Steering:
-        """After a computed frame: the budget, a step nearer to where the audit shows what is wished for."""
+        """After a computed frame: the budget, a step nearer to where the audit shows the wanted change."""
         if audit is None:
             return self._replace(unaudited=self.unaudited + 1)
         factor = self.factor if max_change is None else self.factor * _step(audit.changed, max_change)

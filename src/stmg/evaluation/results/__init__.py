@@ -26,7 +26,7 @@ from stmg.evaluation.results.evaluation import (
     PairScores,
     StreamScores,
 )
-from stmg.evaluation.results.tune import TuneMode, TuneOutcome, TuneResult, TuneSetting, Wish
+from stmg.evaluation.results.tune import Goal, TuneMode, TuneOutcome, TuneResult, TuneSetting
 
 __all__ = [
     "AblationResult",
@@ -39,6 +39,7 @@ __all__ = [
     "EvaluationResult",
     "FrameCost",
     "FrameRecord",
+    "Goal",
     "Latency",
     "LevelLatency",
     "LevelShare",
@@ -57,6 +58,5 @@ __all__ = [
     "TuneOutcome",
     "TuneResult",
     "TuneSetting",
-    "Wish",
     "percent",
 ]

@@ -12,7 +12,7 @@ TuneMode = Literal["every frame", "online", "offline", "realtime"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class Goal:
     """What settings should do; None: no matter."""
 
     max_loss: float | None = None
@@ -65,20 +65,20 @@ class TuneOutcome:
     latency_ms: float | None
     """That 95 % of the frames stay within; None offline, where frames wait for others."""
 
-    def meets(self, wish: Wish) -> bool:
-        """Whether it does all that is wished for."""
+    def meets(self, goal: Goal) -> bool:
+        """Whether it reaches all of the goal."""
         limits = (
-            (self.loss, wish.max_loss),
-            (self.changed, wish.max_change),
-            (self.latency_ms, wish.max_latency_ms),
+            (self.loss, goal.max_loss),
+            (self.changed, goal.max_change),
+            (self.latency_ms, goal.max_latency_ms),
         )
         within = all(limit is None or (value is not None and value <= limit) for value, limit in limits)
-        return within and (wish.target_fps is None or self.fps >= wish.target_fps)
+        return within and (goal.target_fps is None or self.fps >= goal.target_fps)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuneResult(Result):
-    """Settings tried on one part of a video, chosen by a wish, and checked on the other part."""
+    """Settings tried on one part of a video, chosen by a goal, and checked on the other part."""
 
     kind: ClassVar[str] = "tune"
     source: str
@@ -90,13 +90,13 @@ class TuneResult(Result):
     rate: float | None
     """Frames per second of the source; None if it is not known."""
     runtime: str
-    wish: Wish
+    goal: Goal
     flicker: float
     """Share of the pixels that the network itself labels differently from one frame to the next, motion followed."""
     outcomes: tuple[TuneOutcome, ...]
     """Of each setting; the first is the first model on every frame."""
     best: TuneOutcome | None
-    """What was chosen, as estimated; None if nothing does what is wished for."""
+    """What was chosen, as estimated; None if nothing reaches the goal."""
     check: TuneOutcome | None
     """The same, measured on frames that it was not chosen on."""
     verdict: str
