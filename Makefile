@@ -36,7 +36,7 @@ docs: $(VENV)/.installed-docs
 pictures: $(VENV)/.installed
 	$(BIN)/python tools/pictures.py
 
-# About two and a half hours if nothing is there yet. ONLY=lite0: some of the runs; AGAIN=1: also those that are there.
+# About two hours if nothing is there yet. ONLY=lite0: some of the runs; AGAIN=1: also those that are there.
 benchmarks: $(VENV)/.installed-benchmarks
 	$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)") $(if $(ONLY),--only "$(ONLY)") $(if $(AGAIN),--again)
 

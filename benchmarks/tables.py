@@ -240,7 +240,7 @@ def _runtime_name(method: Method) -> str:
 
 
 def _source_line(at: int, source: Source) -> str:
-    kept = f"[raw]({source.file})" if source.file else "written down earlier, raw result not kept"
+    kept = f"[raw]({source.file})" if source.file else "no raw result"
     return f"{at}. `{source.command}` on {source.machine}; {kept}"
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 SHELL = ("", "sh", "bash", "shell", "console")
-NOT_RUN = "Not run: "
+NOT_RUN = "Not tested here: "
 """How the title of a block begins that no test runs; the reason follows."""
 FENCE = re.compile(r"^(?:<!-- tested with: ([^\n]*) -->\n)?```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 

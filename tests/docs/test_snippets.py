@@ -155,7 +155,7 @@ def test_what_a_block_says_of_itself_is_read(folder):
     page.write_text(
         "<!-- tested with: --limit 2 -->\n```sh\nstmg a \\\n  b  # why\n```\n\n"
         '```python title="nets.py"\nx = 1\n```\n\n'
-        '```sh title="Not run: needs a camera"\nstmg c\n```\n'
+        '```sh title="Not tested here: needs a camera"\nstmg c\n```\n'
     )
     first, second, third = read_blocks(page)
     assert (first.options, split_commands(first), first.line) == ("--limit 2", ["stmg a b"], 3)

@@ -56,7 +56,7 @@ def demo(
     ] = STREETS[0].seed,
     threads: Threads = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Only show the street live on a page, until Ctrl-C; needs stmg[serve].")
+        bool, typer.Option("--live", help="Only show the street live on a page, until Ctrl-C; needs the serve extra.")
     ] = False,
 ) -> None:
     """Render two streets, segment them with and without stmg, and compare accuracy and speed.

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from stmg.cli.options import MODEL_HELP, Mode, ModelOptions, StreamOptions, make_spec
+from stmg.cli.options import MODEL_HELP, ModelOptions, StreamOptions, make_spec
 from stmg.errors import MissingPackageError, SettingsError
 
 if TYPE_CHECKING:
@@ -54,7 +54,15 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    mode: Mode = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="realtime (the network runs in the background, no frame waits for it), online (a frame looks at "
+            "computed frames before it) or offline (also after it, some frames late). Default: realtime.",
+            show_default=False,
+        ),
+    ] = None,
     host: Annotated[
         str | None,
         typer.Option(
