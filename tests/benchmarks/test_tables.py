@@ -139,7 +139,7 @@ def test_what_was_written_down_stands_in_until_there_is_a_result(folder):
     bases = [line for line in make_lines(folder) if line[1] == "base on every frame"]
     assert [line[3] for line in bases] == ["81.00", "80.00"]
     text = summary(folder, folder / "transcribed.json", (RUN, OTHER))
-    assert "1. `stmg` on an old one; written down earlier, raw result not kept" in text
+    assert "1. `stmg` on an old one; no raw result" in text
     assert "2. `stmg benchmark exports/net/onnx CAMVID --out results/net` on a processor, 2 cores" in text
 
 
