@@ -121,3 +121,12 @@ def test_its_own_worker_ends_with_the_stream():
     stream = Realtime(CallableRuntime(colors), StreamSettings())
     assert len(list(stream.stream(panning(5)))) == 5
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("stmg-network")]
+
+
+def test_where_every_frame_is_a_cut_the_newest_answer_is_shown():
+    results, worker = run([texture(96, 128, seed=seed) for seed in range(8)], 1)
+    assert [result.reason for result in results[1:]] == ["cut"] * 7
+    assert worker.started == 8
+    for number in range(2, 8):
+        assert np.array_equal(results[number].labels, texture(96, 128, seed=number - 1).argmax(2))
+        assert results[number].stale

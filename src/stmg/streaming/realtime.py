@@ -138,15 +138,17 @@ class Realtime:
         return result
 
     def _take_over(self) -> Audit | None:
-        """Show the anchor that is finished, unless its scene is over; what it says against what was shown for it."""
+        """Show the anchor that is finished; what it says against what was shown for it.
+
+        One whose scene is over is stale, but newer than what was shown: where every frame is a cut there is no other.
+        """
         if self._running is None or not self._running.anchor.done():
             return None
         taken, self._running = self._running, None
         anchor = taken.anchor.result()  # raises what went wrong
-        if taken.scene != self._scene:
-            return None
         self._shown = taken
-        if taken.answer is None:
+        if taken.answer is None or taken.scene != self._scene:
+            taken.answer = None
             return None
         audit = compare(taken.answer, anchor.labels, taken.answer_age, self._steering.flicker)
         self._steering = self._steering.follow(audit, self.settings.max_change)
