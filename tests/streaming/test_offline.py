@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from stmg.errors import SettingsError
+from stmg.errors import SettingsError, VideoError
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming import offline as offline_module
@@ -179,3 +179,14 @@ def test_the_threads_that_the_user_allows_are_those_of_the_frames_between_anchor
     monkeypatch.setattr(offline_module.os, "cpu_count", lambda: 64)
     monkeypatch.setattr(offline_module.cv2, "getNumThreads", lambda: 3)
     assert Offline(CallableRuntime(colors), StreamSettings()).workers == 4
+
+
+def test_an_error_of_the_source_comes_after_the_frames_before_it():
+    def frames():
+        yield from panning(11)
+        raise VideoError("the cable was pulled")
+
+    results = []
+    with pytest.raises(VideoError, match="cable"):
+        results.extend(result.index for result in offline().stream(frames()))
+    assert results == list(range(11))

@@ -50,13 +50,14 @@ class Offline:
         self.workers = workers or 1 + min(os.cpu_count() or 1, cv2.getNumThreads())
 
     def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
-        """Results of all frames, in order."""
+        """Results of all frames, in order; what is wrong with a frame is raised after those before it."""
+        source = _UntilError(frames)
         with ThreadPoolExecutor(self.workers, thread_name_prefix="stmg-offline") as pool:
             waiting: deque[_Window] = deque()
             audits = _Audits(self.settings.max_change, self.corrector)
             try:
                 # Windows are read and finished in turns: which audits a decision knows of is a matter of order alone.
-                for window in self._windows(frames, pool, audits):
+                for window in self._windows(source, pool, audits):
                     waiting.append(window)
                     if len(waiting) > WINDOWS:
                         yield from self._finish(waiting.popleft(), waiting[0], pool, audits)
@@ -64,14 +65,16 @@ class Offline:
                     yield from self._finish(waiting.popleft(), waiting[0] if waiting else None, pool, audits)
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+        if source.error is not None:
+            raise source.error
 
-    def _windows(self, frames: Iterable[Any], pool: ThreadPoolExecutor, audits: _Audits) -> Iterator[_Window]:
+    def _windows(self, frames: Iterable[Frame], pool: ThreadPoolExecutor, audits: _Audits) -> Iterator[_Window]:
         """Each frame in one window: those after an anchor, up to and with the next; a start is a window of its own."""
         window: _Window | None = None
         before: _Look | None = None
         timing, memory, stale = Timing(None), AFTER_FIRST_FRAME, None
-        for number, value in enumerate(frames):
-            arrived, frame = time.perf_counter(), as_frame(value)
+        for number, frame in enumerate(frames):
+            arrived = time.perf_counter()
             look = _Look(
                 frame, number if frame.index is None else frame.index, make_view(frame, self.motion.view_width), arrived
             )
@@ -169,6 +172,21 @@ class Offline:
             probability=shown.probability,
             audit=audit,
         )
+
+
+class _UntilError:
+    """Frames of a source up to the first error, which is kept."""
+
+    def __init__(self, frames: Iterable[Any]) -> None:
+        self.frames = frames
+        self.error: Exception | None = None
+
+    def __iter__(self) -> Iterator[Frame]:
+        try:
+            for value in self.frames:
+                yield as_frame(value)
+        except Exception as error:
+            self.error = error
 
 
 @dataclass(frozen=True)
