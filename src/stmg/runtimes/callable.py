@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -30,13 +31,15 @@ class CallableRuntime:
 
     num_classes: int | None = None
     num_blocks = 0
+    one_at_a_time = True
+    """Offline mode computes several frames at once; a function that knows nothing of threads is spared them."""
     has_mask_generator = False
     notes: tuple[str, ...] = ("a black box: frames are computed whole, at a smaller scale, or carried",)
 
     def __init__(
         self, function: Callable[[Image], Any], activation: str | None = None, threshold: float | None = None
     ) -> None:
-        self.function = function
+        self.function, self._lock = function, threading.Lock()
         self.foreground = Foreground(activation, threshold)
 
     @property
@@ -109,10 +112,12 @@ class CallableRuntime:
         return Cost() if level is Level.CARRY else None
 
     def _call(self, image: Image) -> NDArray[Any]:
-        output = self.function(image)
-        if hasattr(output, "detach"):
-            output = output.detach().cpu().numpy()
-        logits = np.asarray(output)
+        with self._lock if self.one_at_a_time else nullcontext():
+            output = self.function(image)
+            if hasattr(output, "detach"):
+                output = output.detach().cpu().numpy()
+            # The function may write its next output over this one.
+            logits = np.array(output) if self.one_at_a_time else np.asarray(output)
         if logits.ndim == 4 and len(logits) == 1:
             logits = logits[0]
         if logits.ndim == 2 and np.issubdtype(logits.dtype, np.integer):

@@ -30,6 +30,8 @@ class GraphRuntime(CallableRuntime):
     threshold: the probability above which a pixel is foreground, 0.5 if None; for graphs of one channel.
     """
 
+    one_at_a_time = False
+
     def __init__(
         self,
         path: Path,
