@@ -261,6 +261,15 @@ def test_the_source_is_never_written_over(samples, tmp_path):
         assert done.returncode == 2
         assert "is the source itself" in done.stderr
     assert source.read_bytes() == samples.video.read_bytes()
+    images = tmp_path / "labels"
+    images.mkdir()
+    for index in range(2):
+        (images / f"{index:06d}.png").write_bytes(sorted(samples.frames.iterdir())[index].read_bytes())
+    pattern = f"{images}/*.png"
+    done = run_stmg("segment", pattern, "-m", samples.model, "-o", tmp_path, "--save", "labels")
+    assert done.returncode == 2
+    assert "is the source itself" in done.stderr
+    assert len(list(images.iterdir())) == 2
 
 
 def test_a_folder_may_have_a_dot_in_its_name(samples, tmp_path):

@@ -13,6 +13,7 @@ from results import result
 from stmg.errors import SettingsError
 from stmg.outputs.alpha import AlphaImages, AlphaVideo
 from stmg.outputs.cutout import CutoutImages, parse_color
+from stmg.outputs.image_folder import MARKER
 from stmg.streaming.state import FrameResult
 
 SIZE = (32, 48)
@@ -66,9 +67,10 @@ def test_a_cutout_on_a_color_is_blended_with_it(tmp_path: Path) -> None:
 
 
 def test_images_of_an_earlier_run_are_removed(tmp_path: Path) -> None:
-    (tmp_path / "000099.png").touch()
+    for name in ("000099.png", MARKER):
+        (tmp_path / name).touch()
     CutoutImages(tmp_path).close()
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == [MARKER]
 
 
 def test_several_classes_have_no_foreground(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from PIL import Image
 
 from results import PALETTE, result
+from stmg.errors import SettingsError
+from stmg.outputs.image_folder import MARKER
 from stmg.outputs.label_images import LabelImages
 
 
@@ -18,7 +20,7 @@ def test_label_images_hold_class_ids_and_show_colors(tmp_path: Path) -> None:
     with LabelImages(tmp_path / "labels", PALETTE) as sink:
         sink.write(result(123))
         sink.write(result(1234567))
-    assert sorted(path.name for path in (tmp_path / "labels").iterdir()) == ["000123.png", "1234567.png"]
+    assert sorted(path.name for path in (tmp_path / "labels").iterdir()) == [MARKER, "000123.png", "1234567.png"]
     with Image.open(tmp_path / "labels" / "000123.png") as image:
         assert image.mode == "P"
         assert np.array_equal(np.asarray(image), result(123).labels)
@@ -48,11 +50,22 @@ def test_an_interrupted_label_image_is_not_there_at_all(tmp_path: Path, monkeypa
     monkeypatch.setattr(os, "replace", no_room)
     with pytest.raises(OSError, match="No space left"):
         sink.write(result(1))
-    assert [path.name for path in tmp_path.iterdir()] == ["000000.png"]
+    assert [path.name for path in tmp_path.glob("*.png*")] == ["000000.png"]
 
 
 def test_images_of_an_earlier_run_are_removed_and_nothing_else(tmp_path: Path) -> None:
-    for name in ("000007.png", "notes.txt", "photo.png"):
+    for name in ("notes.txt", "photo.png"):
         (tmp_path / name).touch()
-    LabelImages(tmp_path, PALETTE).close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "photo.png"]
+    for index in (5, 1):
+        with LabelImages(tmp_path, PALETTE) as sink:
+            sink.write(result(index))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [MARKER, "000001.png", "notes.txt", "photo.png"]
+
+
+def test_a_folder_of_images_that_no_run_wrote_is_refused(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs" / "000007.png"
+    theirs.parent.mkdir()
+    theirs.touch()
+    with pytest.raises(SettingsError, match="stmg did not write"):
+        LabelImages(theirs.parent, PALETTE)
+    assert theirs.exists()

@@ -50,12 +50,20 @@ def test_frames_without_times_follow_at_the_frame_rate(tmp_path: Path) -> None:
 
 
 def test_times_may_be_uneven_and_never_run_backwards(tmp_path: Path) -> None:
-    given = [7.0, 7.1, 9.0, 9.0, 2.0, 2.1, 9.5]
+    given = [7.0, 7.1, 9.0, 9.0, 8.5, 9.6]
     with OverlayVideo(tmp_path / "overlay.mp4", fps=10) as sink:
         for index, time in enumerate(given):
             sink.write(result(index, time=time))
     shown = [time for time, _ in decoded(tmp_path / "overlay.mp4")]
-    assert shown == pytest.approx([0, 0.1, 2.0, 2.1, 2.2, 2.3, 2.5], abs=1e-3)
+    assert shown == pytest.approx([0, 0.1, 2.0, 2.1, 2.2, 2.6], abs=1e-3)
+
+
+def test_a_source_that_was_opened_again_goes_on_at_its_own_pace(tmp_path: Path) -> None:
+    with OverlayVideo(tmp_path / "overlay.mp4", fps=10) as sink:
+        for index, time in enumerate([7.0, 7.5, 9.0, 0.0, 0.5, 1.5]):
+            sink.write(result(index, time=time))
+    shown = [time for time, _ in decoded(tmp_path / "overlay.mp4")]
+    assert shown == pytest.approx([0, 0.5, 2.0, 2.1, 2.6, 3.6], abs=1e-3)
 
 
 def test_odd_sizes_are_padded_by_their_edge_and_later_sizes_brought_to_the_first(tmp_path: Path) -> None:

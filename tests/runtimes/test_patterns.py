@@ -226,15 +226,19 @@ def test_a_folder_that_was_exported_again_is_not_mixed_with_what_is_loaded(folde
 def test_the_disk_holds_what_was_used_last(folder, cache, monkeypatch):
     engine = stmg.load(folder, threads=1).runtime.engine
     for name, age in (("old", 1000), ("new", 10)):
-        other = cache / "stmg" / name
+        other = cache / "stmg" / "compiled" / name
         other.mkdir(parents=True)
         (other / "111.blob").write_bytes(bytes(100))
         os.utime(other, (time.time() - age,) * 2)
     disk_cache(folder, engine, 8, content_digest(folder))
-    assert (cache / "stmg" / "old").is_dir()
+    assert (cache / "stmg" / "compiled" / "old").is_dir()
+    weights = cache / "stmg" / "weights" / "ddrnet39-camvid"
+    weights.mkdir(parents=True)
+    (weights / "model.safetensors").write_bytes(bytes(1000))
     monkeypatch.setattr(patterns_module, "MAX_BYTES", 150)
     disk_cache(folder, engine, 8, content_digest(folder))
-    assert [path.name for path in (cache / "stmg").iterdir()] == ["new"]
+    assert [path.name for path in (cache / "stmg" / "compiled").iterdir()] == ["new"]
+    assert (weights / "model.safetensors").is_file()
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def test_segments_hold_every_frame_once(tmp_path: Path):
 def make_segments(folder: Path, count: int, size: int) -> list[Path]:
     paths = []
     for number in range(count):
-        path = folder / f"stream{number % 2}" / f"{number}.mp4"
+        path = folder / f"stream{number % 2}" / f"20260101T00000000000{number}Z.mp4"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(bytes(size))
         os.utime(path, (1000 + number, 1000 + number))
@@ -62,10 +62,19 @@ def test_the_oldest_segments_of_all_streams_go_when_there_is_too_much(tmp_path: 
 
 def test_segments_go_when_they_are_too_old(tmp_path: Path):
     paths = make_segments(tmp_path, 4, 10)
-    (tmp_path / "stream0" / "notes.txt").write_text("of somebody else")
+    others = [tmp_path / "stream0" / name for name in ("notes.txt", "overlay.mp4", "records.jsonl")]
+    for path in others:
+        path.write_text("of somebody else")
+        os.utime(path, (1, 1))
     remove_old_segments(RecordConfig(folder=str(tmp_path), hours=1), now=1001.5 + 3600)
     assert [path.exists() for path in paths] == [False, False, True, True]
-    assert (tmp_path / "stream0" / "notes.txt").exists()
+    assert all(path.exists() for path in others)
+
+
+def test_the_newest_segment_of_each_stream_stays_as_it_may_be_open(tmp_path: Path):
+    paths = make_segments(tmp_path, 4, 1000)
+    remove_old_segments(RecordConfig(folder=str(tmp_path), gigabytes=1e-9), now=1010)
+    assert [path.exists() for path in paths] == [False, False, True, True]
 
 
 def test_what_cannot_be_written_is_said_and_tried_again(tmp_path: Path):

@@ -41,7 +41,7 @@ def find_checkpoint(name: str | Path) -> Path:
 
 
 def _find_large(name: str) -> Path:
-    cache = user_cache_path("stmg") / "weights"
+    cache = user_cache_path("stmg", appauthor=False) / "weights"
     for place in (_checkout(), cache):
         if (place / name / CARD).is_file():
             return place / name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from contextlib import nullcontext
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -249,5 +250,8 @@ def _make_sinks(
 
 
 def _refuse_source(source: str, output: Path) -> None:
-    if source != "-" and output.exists() and Path(source).exists() and output.samefile(source):
+    if source == "-" or not output.exists():
+        return
+    paths = [Path(source)] if Path(source).exists() else [Path(path).parent for path in glob(source)[:1]]
+    if any(output.samefile(path) for path in paths):
         raise SettingsError(f"{output} is the source itself; choose another --out")

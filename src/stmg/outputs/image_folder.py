@@ -8,13 +8,20 @@ from pathlib import Path
 
 from PIL.Image import Image as PillowImage
 
+from stmg.errors import SettingsError
 from stmg.files import write_atomically
 from stmg.outputs.sink import FileSink
 from stmg.streaming.state import FrameResult
 
+MARKER = ".stmg"
+"""In a folder whose images are those of a run."""
+
 
 class ImageFolder(FileSink):
-    """One PNG per frame, named by its index. A file appears only when it is complete."""
+    """One PNG per frame, named by its index. A file appears only when it is complete.
+
+    Those of an earlier run are removed first; a folder with such images that no run wrote is refused.
+    """
 
     compression = 6
     """Of zlib, from 0 to 9."""
@@ -22,7 +29,10 @@ class ImageFolder(FileSink):
     def __init__(self, folder: str | Path) -> None:
         super().__init__(folder)
         self.path.mkdir(parents=True, exist_ok=True)
-        for old in self.path.glob("[0-9]" * 6 + ".png"):  # of an earlier, longer video
+        earlier = list(self.path.glob("[0-9]" * 6 + ".png"))
+        if earlier and not (self.path / MARKER).exists():
+            raise SettingsError(f"{self.path} holds images that stmg did not write; choose another output folder")
+        for old in earlier:
             old.unlink()
 
     @abstractmethod
@@ -32,4 +42,5 @@ class ImageFolder(FileSink):
     def _write(self, result: FrameResult) -> None:
         data = io.BytesIO()
         self._draw(result).save(data, "PNG", compress_level=self.compression)
+        (self.path / MARKER).touch()
         write_atomically(self.path / f"{result.index:06d}.png", data.getvalue())

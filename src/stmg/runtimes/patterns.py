@@ -127,7 +127,7 @@ def disk_cache(folder: Path, engine: Engine, capacity: int, content: str) -> Pat
     content: the `content_digest` of the export.
     """
     try:
-        root = user_cache_path("stmg", appauthor=False)
+        root = user_cache_path("stmg", appauthor=False) / "compiled"  # beside it are weights, which stay
         # A compiled graph is for one machine and one version, an export is not.
         machine = [engine.name, engine.version, engine.where, str(engine.threads), processor(), version("stmg")]
         own = root / hashlib.sha256("\n".join([*machine, content]).encode()).hexdigest()[:24]
@@ -147,7 +147,7 @@ def disk_cache(folder: Path, engine: Engine, capacity: int, content: str) -> Pat
 
 
 def content_digest(folder: Path) -> str:
-    """Of all files of an export: what was compiled from a damaged one shall not be met by the mended one."""
+    """Of all files of an export: what was compiled from a damaged one shall not be met by the repaired one."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(folder.glob("*.*")):
         digest.update(path.name.encode())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from stmg.serve.config import RecordConfig
 from stmg.streaming.state import FrameResult
 
 SUFFIXES = (".mp4", ".jsonl")
+STAMP = "%Y%m%dT%H%M%S%fZ"
+SEGMENT = re.compile(r"\d{8}T\d{12}Z\.(mp4|jsonl)")  # a name that `STAMP` gives
 TRY_AGAIN = 30.0  # seconds after a segment that could not be written
 log = logging.getLogger("stmg.serve")
 
@@ -38,7 +42,6 @@ class SegmentRecorder:
         self._class_names, self._clock = class_names, clock
         self._lock = threading.Lock()
         self._sink: Sink | None = None
-        self._paths: tuple[Path, ...] = ()
         self._begun = 0.0
         self._retry_at = 0.0
         self._error: str | None = None
@@ -82,13 +85,12 @@ class SegmentRecorder:
 
     def _begin(self, now: float) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S%fZ")
+        stamp = datetime.fromtimestamp(now, UTC).strftime(STAMP)
         video, records = (self._folder / f"{stamp}{suffix}" for suffix in SUFFIXES)
-        self._paths = (video, records)
         # Frames have times of their own, so the rate is only what the file says it is about.
         sinks = Sinks(OverlayVideo(video, 15.0), Records(records, areas=True, class_names=self._class_names))
         self._sink, self._begun = Background(sinks), now
-        remove_old_segments(self._config, now, keep=self._paths)
+        remove_old_segments(self._config, now)
 
     def _finish(self) -> None:
         sink, self._sink = self._sink, None
@@ -96,19 +98,24 @@ class SegmentRecorder:
             sink.close()
 
 
-def remove_old_segments(config: RecordConfig, now: float, keep: tuple[Path, ...] = ()) -> None:
-    """Remove the oldest segments of all streams until both limits hold."""
+def remove_old_segments(config: RecordConfig, now: float) -> None:
+    """Remove the oldest segments of all streams until both limits hold.
+
+    Files of other names are not ours, and the newest segment of a stream may be the one that is being written.
+    """
     segments = []
-    for path in Path(config.folder).glob("*/*"):
-        if path.suffix in SUFFIXES and path not in keep and path.is_file():
-            try:
+    for folder in Path(config.folder).glob("*/"):
+        ours = [path for path in folder.iterdir() if SEGMENT.fullmatch(path.name)]
+        newest = max((path.stem for path in ours), default="")
+        for path in ours:
+            with suppress(OSError):  # removed by another stream meanwhile
                 status = path.stat()
-            except OSError:  # removed by another stream meanwhile
-                continue
-            segments.append((status.st_mtime, status.st_size, path))
+                segments.append((path.stem == newest, status.st_mtime, status.st_size, path))
     segments.sort()
-    total = sum(size for _, size, _ in segments)
-    for changed, size, path in segments:
+    total = sum(size for _, _, size, _ in segments)
+    for is_newest, changed, size, path in segments:
+        if is_newest:
+            break
         if total <= 1e9 * config.gigabytes and now - changed <= 3600 * config.hours:
             break
         path.unlink(missing_ok=True)
