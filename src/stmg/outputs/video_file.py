@@ -30,6 +30,7 @@ class _VideoFormat(NamedTuple):
     """For the container: each few seconds are on disk and playable, whatever happens to the process later."""
 
 
+LATE = 1  # second by which a time may lie before the last one and still belong to it
 _MP4 = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
 _CLUSTERS = {"cluster_time_limit": "2000", "flush_packets": "1"}
 VIDEO_FORMATS = {
@@ -118,6 +119,8 @@ class VideoFile(FileSink):
         else:
             self._begun = time - float(following * self._tick) if self._begun is None else self._begun
             wanted = round((time - self._begun) / self._tick)
+            if (self._last - wanted) * self._tick > LATE:  # a source that was opened again begins at 0
+                self._begun, wanted = time - float(following * self._tick), following
         self._last = wanted if wanted > self._last else following
         return self._last
 
