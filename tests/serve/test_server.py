@@ -180,7 +180,10 @@ def test_a_stream_is_added_and_removed(running):
     assert added.status_code == 201
     running.wait_live("second")
     assert running.client.post("/api/streams", json={"source": "spare", "name": "second"}).status_code == 422
+    running.service.summary()
+    assert "second" in running.service._sent
     assert running.client.delete("/api/streams/second").status_code == 204
+    assert "second" not in running.service._sent  # one of the same name begins its timeline anew
     assert running.client.delete("/api/streams/second").status_code == 404
     assert [info["name"] for info in running.get("/api/streams")] == ["clip"]
 

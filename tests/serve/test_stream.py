@@ -84,6 +84,18 @@ def test_a_model_is_loaded_once_for_streams_that_differ_only_in_how_they_stream(
     models.close()
 
 
+def test_the_size_of_one_stream_is_not_that_of_the_next(network_file):
+    sizes = []
+    for first in (None, (48, 64)):
+        models = Models()
+        name = f"{network_file}:build"
+        models.get(ModelSpec(name=name, size=first))
+        plain = ModelSpec(name=name)
+        sizes.append(models.get(plain).working_size(plain, (720, 960)))
+        models.close()
+    assert sizes[0] == sizes[1]
+
+
 def test_streams_of_one_model_have_states_of_their_own(network_file, video):
     with run_server(make_config(network_file, {"one": video, "two": video})) as server:
         server.wait_live("one")

@@ -195,3 +195,18 @@ def test_the_queue_and_what_is_kept_are_bounded(tmp_path):
     now[0] += 3601
     uploads.begin("5", "m", SPEC)
     assert [job.name for job in uploads.list()] == ["4", "5"]  # what was done is too old
+
+
+def test_a_video_that_is_removed_while_it_is_sent_or_begun_is_not_worked_on(tmp_path):
+    uploads = Uploads(tmp_path, UploadLimits(), hang)
+    job, _ = uploads.begin("x.mp4", "m", SPEC)
+    uploads.remove(job.id)
+    with pytest.raises(UploadRefusedError, match="removed while"):
+        uploads.finish(job.id, 1)
+    job, _ = uploads.begin("x.mp4", "m", SPEC)
+    uploads._update(job.id, state="canceled")  # after the process was chosen, before it was started
+    begun = time.monotonic()
+    uploads._process_one(job)
+    assert time.monotonic() - begun < 30
+    assert uploads.get(job.id) is None
+    assert children() == []

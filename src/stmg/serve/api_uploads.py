@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -47,11 +48,13 @@ def make_router(service: Service) -> APIRouter:
         except UploadRefusedError as refused:
             raise HTTPException(429, str(refused)) from None
         try:
-            size = await _receive(request, path, most)
+            size = await _receive(request, path, most, lambda: queue.get(job.id) is not None)
+            return queue.finish(job.id, size)
+        except UploadRefusedError as refused:
+            raise HTTPException(409, str(refused)) from None
         except BaseException:
             queue.remove(job.id)
             raise
-        return queue.finish(job.id, size)
 
     @router.get("/{number}", summary="How far an upload is")
     def upload(number: str) -> Upload:
@@ -78,8 +81,8 @@ def make_router(service: Service) -> APIRouter:
     return router
 
 
-async def _receive(request: Request, path: Path, most: int) -> int:
-    """Write a body to a file; its size."""
+async def _receive(request: Request, path: Path, most: int, is_wanted: Callable[[], bool]) -> int:
+    """Write a body to a file, as long as it is wanted; its size."""
     size = 0
     chunks = request.stream()
     with path.open("wb") as file:
@@ -87,7 +90,7 @@ async def _receive(request: Request, path: Path, most: int) -> int:
             while True:
                 async with asyncio.timeout(PATIENCE):
                     chunk = await anext(chunks, None)
-                if chunk is None:
+                if chunk is None or not is_wanted():
                     break
                 size += len(chunk)
                 if size > most:

@@ -134,6 +134,7 @@ class Service:
         """End a stream; whether there was one. To be called outside the event loop."""
         with self._lock:
             shown = self._shown.pop(name, None)
+            self._sent.pop(name, None)
         if shown is None:
             return False
         shown.stream.stop()

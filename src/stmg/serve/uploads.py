@@ -114,6 +114,9 @@ class Uploads:
 
     def finish(self, number: str, size: int) -> Upload:
         """The file is there: it waits for its turn."""
+        with self._changed:
+            if number not in self._jobs:
+                raise UploadRefusedError("the video was removed while it was sent")
         return self._update(number, state="waiting", megabytes=round(size / 1e6, 2))
 
     def remove(self, number: str) -> bool:
@@ -172,7 +175,7 @@ class Uploads:
                     if report.frames:
                         first = first or (self._clock(), report.frames)
                         self._update(job.id, **_estimate(report, first, self._clock()))
-                reason = self._too_much(process, begun)
+                reason = self._too_much(job.id, process, begun)
         receiver.close()
         self._kill()
         process.join(5.0)
@@ -183,8 +186,11 @@ class Uploads:
         with contextlib.suppress(OSError):
             (work.folder / SOURCE).unlink(missing_ok=True)
 
-    def _too_much(self, process: BaseProcess, begun: float) -> str | None:
+    def _too_much(self, number: str, process: BaseProcess, begun: float) -> str | None:
         """Why a process has to be killed; None if it may go on."""
+        job = self._jobs.get(number)
+        if job is None or job.state == "canceled":
+            return "canceled"
         if self._stopped:
             return "the server stopped"
         if self._clock() - begun > 60 * self.limits.work_minutes:
