@@ -13,6 +13,7 @@ from PIL import Image
 
 import stmg
 from clips import clip
+from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import SettingsError
 from stmg.jobs import lock as lock_module
 from stmg.jobs import task as task_module
@@ -20,6 +21,7 @@ from stmg.jobs import worker as worker_module
 from stmg.jobs.lock import LOCK, lock_folder
 from stmg.jobs.manifest import MANIFEST
 from stmg.jobs.task import BatchSettings, Part
+from stmg.jobs.videos import Video
 from stmg.jobs.worker import Worker, cut_frames
 from stmg.streaming import offline as offline_module
 
@@ -30,6 +32,19 @@ def statuses(run):
 
 def label_images(folder):
     return [np.asarray(Image.open(path)) for path in sorted(Path(folder).glob("*.png"))]
+
+
+def test_another_corrector_or_network_is_another_task(tmp_path):
+    for name in ("corrector", "nets.py"):
+        path = tmp_path / name
+        files = [path] if path.suffix else [path / "corrector.safetensors"]
+        files[0].parent.mkdir(exist_ok=True)
+        option = {"network": f"{path}:build"} if path.suffix else {"corrector": str(path)}
+        keys = []
+        for content in (b"1", b"22"):
+            files[0].write_bytes(content)
+            keys.append(BatchSettings(spec=ModelSpec(name="model", **option)).key(Video("a.mp4", "a.mp4", 1, "1")))
+        assert keys[0] != keys[1]
 
 
 def test_each_video_has_its_outputs_and_a_broken_one_does_not_stop_the_rest(drives, make_run, tmp_path):
@@ -272,7 +287,7 @@ def test_storage_in_memory_and_by_url_gives_the_same(drives, make_run, tmp_path)
     assert statuses(local) == {"a.mp4": "done"}
     for path in sorted((tmp_path / "out/a.mp4/labels").iterdir()):
         assert memory.cat_file(f"/to/a.mp4/labels/{path.name}") == path.read_bytes()
-    assert len(memory.find("/to/a.mp4")) == 22
+    assert len(memory.find("/to/a.mp4")) == 23
     again = make_run("memory://from", "memory://to")
     again.run()
     assert statuses(again) == {"a.mp4": "skipped"}
@@ -288,7 +303,13 @@ def test_a_long_video_in_memory_is_cut_and_joined(drives, make_run, tmp_path, mo
     run.run()
     assert run.manifest.entries["c.mp4"].parts == 4
     names = [name.removeprefix("/joined/c.mp4/") for name in memory.find("/joined/c.mp4")]
-    assert names == ["done.json", *[f"labels/{n:06d}.png" for n in range(30)], "overlay.mp4", "records.jsonl"]
+    assert names == [
+        "done.json",
+        "labels/.stmg",
+        *[f"labels/{n:06d}.png" for n in range(30)],
+        "overlay.mp4",
+        "records.jsonl",
+    ]
 
 
 def test_from_python(drives, tmp_path):

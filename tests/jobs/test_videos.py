@@ -73,7 +73,12 @@ def test_a_folder_of_images_is_one_video(tmp_path):
 
 
 def test_what_a_batch_wrote_is_not_segmented(tree):
-    assert [video.name for video in find_videos([tree], without=str(tree / "deep"))] == ["x2.mp4", "x10.MKV"]
+    for out in (tree / "deep", tree / ".." / "in" / "deep"):
+        assert [video.name for video in find_videos([tree], without=str(out))] == ["x2.mp4", "x10.MKV"]
+
+
+def test_a_path_may_go_up_and_down(tree):
+    assert find_videos([tree / "deep" / "..", tree]) == find_videos([tree])
 
 
 def test_other_storages_are_searched_alike():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ def open_storage(url: str) -> tuple[Any, str]:
         raise SettingsError(
             f"{url} cannot be reached: {error}; give a path or a URL such as s3://bucket/videos"
         ) from None
-    return system, str(path)
+    return system, posixpath.normpath(path) if is_local(system) else str(path)
 
 
 def is_local(system: Any) -> bool:

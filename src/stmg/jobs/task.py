@@ -70,10 +70,12 @@ class BatchSettings:
 
 
 def _model_stamps(spec: ModelSpec) -> list[tuple[str, int, int]]:
-    """Sizes and times of the model's files, where it is a file or folder here."""
-    path = Path(spec.name.partition(".py:")[0] + ".py" if ".py:" in spec.name else spec.name)
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
-    files += [spec.weights] if spec.weights is not None else []
+    """Sizes and times of the files of the model and its corrector, where they are here."""
+    names = (spec.name, spec.network, spec.corrector, spec.weights)
+    files: list[Path] = []
+    for name in (str(name) for name in names if name is not None):
+        path = Path(name.partition(".py:")[0] + ".py" if ".py:" in name else name)
+        files += sorted(path.iterdir()) if path.is_dir() else [path]
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
 
 
