@@ -32,7 +32,8 @@ class _VideoFormat(NamedTuple):
 
 LATE = 1  # second by which a time may lie before the last one and still belong to it
 _MP4 = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
-_CLUSTERS = {"cluster_time_limit": "2000", "flush_packets": "1"}
+PIECE = 1.5  # seconds until what was encoded is on disk and playable; the encoder itself holds back a few frames
+_CLUSTERS = {"cluster_time_limit": str(round(1000 * PIECE)), "flush_packets": "1"}
 VIDEO_FORMATS = {
     ".mp4": _VideoFormat(("libx264", "mpeg4"), _MP4),
     ".mkv": _VideoFormat(("libx264", "mpeg4"), _CLUSTERS),
@@ -109,7 +110,7 @@ class VideoFile(FileSink):
         self._stream.pix_fmt = "yuv420p"
         coder = self._stream.codec_context
         coder.time_base, coder.thread_count = self._tick, 2
-        coder.gop_size, coder.max_b_frames = max(1, round(2 * self._rate)), 0
+        coder.gop_size, coder.max_b_frames = max(1, round(PIECE * self._rate)), 0
 
     def _timestamp(self, time: float | None) -> int:
         """In ticks, always growing: the frame's own time if that goes on, else one frame after the last."""
