@@ -1,7 +1,8 @@
-"""Where the budget of offline mode comes from: what each costs on stills set in motion, or on streets.
+"""Where drift budgets come from: what each costs on stills of the training split set in motion, or on streets.
 
 python benchmarks/budgets.py MODEL CAMVID
 python benchmarks/budgets.py small-streets street:40-47
+python benchmarks/budgets.py ddrnet39-camvid CAMVID --mode online --budgets 0.5 0.6 0.7 --longest 30 --stills 6
 """
 
 from __future__ import annotations
@@ -19,21 +20,18 @@ from stmg.data.options import Motion
 from stmg.data.stills import clip_from_still
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.runtimes.callable import CallableRuntime
+from stmg.segmenter import VideoSegmenter
 from stmg.streaming.motion import DIS_LEVELS
-from stmg.streaming.offline import Offline
 from stmg.streaming.schedulers import DriftBudget, Level
-from stmg.streaming.settings import make_settings
 
-SIZE, LENGTH, STILLS = (360, 480), 61, 12
-BUDGETS = (0.4, 0.5, 0.6, 0.7, 0.8)
-LONGEST = (12, 24, 48)
+SIZE, LENGTH = (360, 480), 61
 CLASSES = 11
 MOTION = Motion(zoom=0.02, pan=0.01, roll=0.2, tilt=0.01, object_speed=0.01, max_gap=1)
 
 Clip = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
-def clips(path: str) -> Iterator[Clip]:
+def clips(path: str, number: int) -> Iterator[Clip]:
     """Videos with labels: rendered streets, or stills of the training split, each as a few seconds of video."""
     dataset = open_dataset(path)
     if path.startswith("street:"):
@@ -47,10 +45,10 @@ def clips(path: str) -> Iterator[Clip]:
         return
     movable = tuple(dataset.class_names.index(name) for name in ("Car", "Pedestrian", "Bicyclist"))
     stills = list(dataset.labeled("train"))
-    for number, (video, index) in enumerate(stills[:: len(stills) // STILLS]):
+    for seed, (video, index) in enumerate(stills[:: len(stills) // number]):
         image, labels = video.image(index), video.truth(index)
         assert labels is not None
-        rng = np.random.default_rng(number)
+        rng = np.random.default_rng(seed)
         yield clip_from_still(image, labels, LENGTH, MOTION, movable, plain_look(labels.shape, SIZE), rng)
 
 
@@ -58,11 +56,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("data")
+    parser.add_argument("--mode", choices=("offline", "online"), default="offline")
+    parser.add_argument("--budgets", type=float, nargs="+", default=(0.4, 0.5, 0.6, 0.7, 0.8))
+    parser.add_argument("--longest", type=int, nargs="+", default=(12, 24, 48))
+    parser.add_argument("--motions", nargs="+", choices=DIS_LEVELS, default=tuple(DIS_LEVELS))
+    parser.add_argument("--stills", type=int, default=12)
     arguments = parser.parse_args()
     segmenter = stmg.load(arguments.model)
     runtime = segmenter.runtime
     logits: dict[int, NDArray[np.float32]] = {}
-    videos, base = list(clips(arguments.data)), ConfusionMatrix(CLASSES)
+    videos, base = list(clips(arguments.data, arguments.stills)), ConfusionMatrix(CLASSES)
     for frames, truths in videos:
         for frame, truth in zip(frames, truths, strict=True):
             found = runtime.full(runtime.prepare(frame)).logits
@@ -73,15 +76,16 @@ def main() -> None:
     replay = CallableRuntime(lambda image: logits[image.ctypes.data])
     whole = base.mean_iou()
     print(f"{arguments.model}: {len(videos)} clips of {LENGTH} frames; base {100 * whole:.2f}")
-    for motion in DIS_LEVELS:
-        for longest in LONGEST:
+    which = "offline" if arguments.mode == "offline" else "scheduler"
+    for motion in arguments.motions:
+        for longest in arguments.longest:
             row = []
-            for budget in BUDGETS:
-                options = {"motion": motion, "offline": DriftBudget(budget, longest=longest)}
-                stream = Offline(replay, make_settings(options, segmenter.settings))
+            for budget in arguments.budgets:
+                options = {"motion": motion, which: DriftBudget(budget, longest=longest)}
+                stream = VideoSegmenter(replay, settings=segmenter.settings, **options)
                 counts, computed, number = ConfusionMatrix(CLASSES), 0, 0
                 for frames, truths in videos:
-                    for result, truth in zip(stream.stream(frames), truths, strict=True):
+                    for result, truth in zip(stream.stream(frames, mode=arguments.mode), truths, strict=True):
                         counts.add(result.labels, truth)
                         computed, number = computed + (result.level is Level.KEY), number + 1
                 row.append(f"{budget}: {100 * (counts.mean_iou() / whole - 1):+.2f} % 1/{number / computed:.1f}")

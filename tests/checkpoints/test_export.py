@@ -9,12 +9,15 @@ import torch
 import stmg
 from stmg.checkpoints import export as export_module
 from stmg.checkpoints.card import Card
+from stmg.checkpoints.correctors import describe_corrector, load_corrector_network, save_corrector
 from stmg.checkpoints.difference import Difference, compare_export
 from stmg.checkpoints.export import export_network
 from stmg.checkpoints.quantize import quantize
+from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import MissingPackageError, ModelError, SettingsError
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
+from stmg.networks.corrector import SHAPES, Corrector
 from stmg.runtimes.manifest import MANIFEST, read_manifest
 from stmg.runtimes.torch import TorchRuntime
 from stmg.streaming.schedulers import FixedPeriod
@@ -187,3 +190,11 @@ def test_a_missing_tool_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setattr(export_module, "find_spec", lambda name: None if name == "onnxscript" else sys)
     with pytest.raises(MissingPackageError, match=r'exporting needs onnxscript: pip install "stmg\[export\]"'):
         stmg.export("small", tmp_path, size=SIZE)
+
+
+def test_a_corrector_outlives_an_export_into_its_own_folder(tmp_path):
+    module = Corrector(5, SHAPES[0])
+    save_corrector(module, describe_corrector(module, SIZE, "dis", between=True), tmp_path)
+    export_module._export_corrector(ModelSpec(name="model", corrector=str(tmp_path)), SIZE, tmp_path)
+    kept = load_corrector_network(tmp_path).state_dict()
+    assert all(torch.equal(value, kept[name]) for name, value in module.state_dict().items())

@@ -98,7 +98,7 @@ def test_a_large_checkpoint_is_found_in_a_checkout_then_in_the_cache_then_on_the
     hub, network, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(locate, "_checkout", lambda: tmp_path / "checkout")
-    monkeypatch.setattr(locate, "user_cache_path", lambda name: tmp_path / "cache")
+    monkeypatch.setattr(locate, "user_cache_path", lambda *_, **__: tmp_path / "cache")
     with pytest.raises(ModelError, match=r"copy weights/ddrnet39-camvid of the repository to .*cache"):
         find_checkpoint("ddrnet39-camvid")
     network.push_to_hub("stmg/ddrnet39-camvid")

@@ -6,12 +6,14 @@ import pytest
 import torch
 
 import stmg
-from stmg.checkpoints.card import CARD
+from stmg.checkpoints.card import CARD, read_card
 from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.checkpoints.store import load_network
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
+from stmg.networks.corrector import SHAPES, Corrector
+from stmg.runtimes.torch_corrector import TorchCorrector
 from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import FixedPeriod, Level
 from zoo import MobileNet, colors, panning
@@ -220,3 +222,24 @@ def test_what_cannot_be_saved_is_refused(tmp_path, saved):
         stmg.save(build("small", 5), tmp_path)
     with pytest.raises(ModelError, match="only PyTorch networks are saved"):
         stmg.save(stmg.VideoSegmenter(colors), tmp_path)
+
+
+def test_a_segmenter_is_saved_with_its_corrector_which_no_other_network_takes_over(saved, tmp_path):
+    folder, network = saved
+    torch.manual_seed(0)
+    corrector = TorchCorrector(Corrector(5, SHAPES[0]), torch.device("cpu"), between=False)
+    segmenter = stmg.load(folder, corrector="none").another(corrector=corrector)
+    again = stmg.load(stmg.save(segmenter, tmp_path / "both")).settings.corrector
+    assert again.between is False
+    for name, value in corrector.module.state_dict().items():
+        assert torch.equal(again.module.state_dict()[name], value)
+    with pytest.raises(SettingsError, match="holds a corrector of the network"):
+        stmg.save(network, tmp_path / "both")
+    stmg.save(stmg.load(tmp_path / "both"), tmp_path / "both")
+
+
+def test_a_plain_network_is_saved_for_a_size_that_one_would_use(tmp_path):
+    network = build("small", 5)
+    assert read_card(stmg.save(stmg.VideoSegmenter(network), tmp_path / "any")).size == (360, 480)
+    sized = stmg.VideoSegmenter(network, working_size=(96, 160))
+    assert read_card(stmg.save(sized, tmp_path / "sized")).size == (96, 160)

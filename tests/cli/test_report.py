@@ -17,7 +17,11 @@ def results(samples, tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("name", "page", "tables"),
-    [("r.html", "r.html", "r.md"), ("r", "r.html", "r.md"), ("run.v2", "run.v2.html", "run.v2.md")],
+    [
+        ("r.html", "r.html", "r-tables.md"),
+        ("r", "r.html", "r-tables.md"),
+        ("run.v2", "run.v2.html", "run.v2-tables.md"),
+    ],
 )
 def test_the_page_is_whole_in_itself_and_always_an_html_file(results, tmp_path, name, page, tables):
     done = run_stmg("report", results, "-o", tmp_path / "deeper" / name)

@@ -199,3 +199,8 @@ def test_a_model_may_be_named():
     result = evaluate("small-streets", "street:0-0", size=SIZE, limit=2)
     assert (result.model, result.size, result.stream.frames) == ("small-streets", SIZE, 8)
     assert result.base.miou > 0
+
+
+def test_a_limit_on_the_change_steers_the_stream_and_not_the_base(runtime, dataset):
+    result = evaluate(VideoSegmenter(runtime, max_change=0.02), dataset, size=SIZE, paper_protocol=True)
+    assert result.base == evaluate(VideoSegmenter(runtime), dataset, size=SIZE).base

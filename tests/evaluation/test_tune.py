@@ -14,6 +14,7 @@ from rich.console import Console
 import stmg
 from stmg.checkpoints.card import Card
 from stmg.checkpoints.settings_file import read_settings, write_settings
+from stmg.checkpoints.store import load_network
 from stmg.data.camvid import CLASS_NAMES
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation import tune as module
@@ -33,6 +34,15 @@ from stmg.video.frames import Frame
 from zoo import panning
 
 SIZE = (48, 64)
+PICKY = """
+import numpy as np
+
+def build():
+    def network(image):
+        assert image.shape[0] % 64 == image.shape[1] % 64 == 0
+        return np.ascontiguousarray(image.transpose(2, 0, 1), np.float32)
+    return network
+"""
 
 
 @pytest.fixture(scope="module")
@@ -236,3 +246,18 @@ def test_what_is_read_is_what_was_written_and_its_tables_fit_80_columns(model, v
         console.print(table.rich())
         assert all(len(line) <= 80 for line in console.export_text().splitlines())
         assert all(cell in table.markdown() for row in table.rows for cell in row)
+
+
+def test_what_is_chosen_is_what_the_verdict_says():
+    outcomes = [*TRIED, INT8]
+    best = choose(outcomes, Goal(max_change=0.02))
+    assert best is INT8
+
+
+def test_a_model_of_the_papers_mode_and_one_that_takes_few_sizes_are_tuned_too(model, video, few_settings, tmp_path):
+    network, card = load_network(model)
+    stmg.save(network, tmp_path / "paper", replace(card, scheduler={"name": "paper"}))
+    assert tune(str(tmp_path / "paper"), video, Goal(max_change=0.99)).best is not None
+    (tmp_path / "nets.py").write_text(PICKY)
+    result = tune(f"{tmp_path / 'nets.py'}:build", video, Goal(max_change=0.99), size=(64, 64))
+    assert {outcome.setting.size for outcome in result.outcomes} == {None}  # no smaller one: it takes multiples of 64

@@ -4,6 +4,7 @@ import json
 
 import cv2
 import numpy as np
+import onnx
 import pytest
 import torch
 
@@ -20,6 +21,7 @@ from stmg.training.adapt.clips import ClipSource
 from stmg.training.adapt.model import list_videos
 from stmg.training.adapt.pairs import find_flow
 from stmg.training.adapt.train import AdaptSettings, train_corrector
+from stmg.training.adapt.write import list_graph_files
 from zoo import colors, panning, streets
 
 SIZE = (96, 128)
@@ -200,3 +202,11 @@ def test_what_cannot_be_adapted_is_one_line(tmp_path, drive):
     done = run_stmg("adapt", "small-streets", "--on", tmp_path / "nowhere.mp4", "--out", tmp_path / "out")
     assert done.returncode == 2
     assert is_one_line(done.stderr)
+
+
+def test_a_graph_is_copied_with_the_weights_beside_it(tmp_path):
+    weights = onnx.numpy_helper.from_array(np.zeros((64, 64), np.float32), "weights")
+    graph = onnx.helper.make_graph([], "empty", [], [], [weights])
+    options = {"save_as_external_data": True, "location": "net.onnx.data", "size_threshold": 0}
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "net.onnx", **options)
+    assert [path.name for path in list_graph_files(tmp_path / "net.onnx")] == ["net.onnx", "net.onnx.data"]

@@ -9,11 +9,15 @@ import torch
 from torch import nn
 
 from stmg.checkpoints.card import Card
+from stmg.checkpoints.correctors import CorrectorCard, describe_corrector
+from stmg.checkpoints.resolve import ANY_SIZE
 from stmg.checkpoints.settings_file import scheduler_fields
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork
 from stmg.networks import NETWORKS, build
+from stmg.networks.corrector import Corrector as CorrectorNetwork
 from stmg.runtimes.torch import TorchRuntime
+from stmg.runtimes.torch_corrector import TorchCorrector
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import MOTION_ESTIMATORS
@@ -24,10 +28,13 @@ OWN = "own"
 """What a card calls a network that is not of the package: whoever loads it passes it."""
 
 
-def card_of_network(network: AcceleratedNetwork, card: Card | None = None) -> Card:
-    """A card with what the network itself knows (blocks, head, classes), whatever the one given says of that."""
+def card_of_network(network: AcceleratedNetwork, card: Card | None = None, size: tuple[int, int] | None = None) -> Card:
+    """A card with what the network itself knows (blocks, head, classes), whatever the one given says of that.
+
+    size: (H, W) that it is meant for, where no card says it; that of its example if None.
+    """
     return replace(
-        card or Card(network_name(network) or OWN, network.num_classes, network.example_size),
+        card or Card(network_name(network) or OWN, network.num_classes, size or network.example_size),
         num_classes=network.num_classes,
         head=network.head,
         blocks=tuple(block.name for block in network.blocks),
@@ -41,8 +48,12 @@ def card_of_network(network: AcceleratedNetwork, card: Card | None = None) -> Ca
 def card_of_segmenter(segmenter: VideoSegmenter, card: Card | None = None) -> Card:
     """A card of its network with its normalization and its streaming settings; the rest as in the one given."""
     runtime, settings = _torch_runtime(segmenter), segmenter.settings
+    for name, value in (("mode", settings.mode), ("max_change", settings.max_change)):
+        if value is not None:
+            raise SettingsError(f"{name} is of a stream, not of a model, and no card holds it; set it when you load")
+    size = settings.working_size or (ANY_SIZE if runtime.is_plain else None)
     return replace(
-        card_of_network(runtime.original, card),
+        card_of_network(runtime.original, card, size),
         class_names=settings.class_names,
         palette=_palette(settings, runtime.num_classes),
         mean=runtime.normalization.mean,
@@ -56,6 +67,19 @@ def card_of_segmenter(segmenter: VideoSegmenter, card: Card | None = None) -> Ca
         partial_scale=settings.partial_scale,
         fusion=settings.fusion,
     )
+
+
+def corrector_of_segmenter(
+    segmenter: VideoSegmenter, size: tuple[int, int]
+) -> tuple[CorrectorNetwork, CorrectorCard] | None:
+    """The corrector that a segmenter runs with, and its card for frames of a size; None if there is none."""
+    corrector = segmenter.settings.corrector
+    if corrector is None:
+        return None
+    if not isinstance(corrector, TorchCorrector):
+        raise SettingsError("the corrector is not one that stmg adapt trained; set it when you load")
+    card = describe_corrector(corrector.module, size, segmenter.settings.motion.name, between=corrector.between)
+    return corrector.module, card
 
 
 def network_of_segmenter(segmenter: VideoSegmenter) -> AcceleratedNetwork:

@@ -21,7 +21,12 @@ from stmg.checkpoints.correctors import (
     read_corrector_card,
     save_corrector,
 )
-from stmg.checkpoints.describe import card_of_network, card_of_segmenter, network_of_segmenter
+from stmg.checkpoints.describe import (
+    card_of_network,
+    card_of_segmenter,
+    corrector_of_segmenter,
+    network_of_segmenter,
+)
 from stmg.checkpoints.difference import Difference, compare_export
 from stmg.checkpoints.graphs import CompareGraph, EncodeGraph, FullGraph, PartialGraph, write_graph
 from stmg.checkpoints.quantize import Batches, Inputs, quantize
@@ -34,7 +39,6 @@ from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.manifest import FORMATS, MANIFEST, GraphFile, Manifest, write_manifest
 from stmg.runtimes.threads import set_threads
 from stmg.runtimes.torch import TorchRuntime
-from stmg.runtimes.torch_corrector import TorchCorrector
 from stmg.segmenter import VideoSegmenter
 from stmg.video.frames import Image, resize_image
 from stmg.video.sources import open_video
@@ -160,21 +164,18 @@ def export_network(
 
 def _export_corrector(model: ModelSpec | nn.Module | VideoSegmenter, size: tuple[int, int], folder: Path) -> None:
     """Write the corrector of a model, if it has one, beside its graphs and for their frame size."""
-    for name in CORRECTOR_FILES:
-        (folder / name).unlink(missing_ok=True)
+    found = None
     if isinstance(model, ModelSpec):
         source = find_corrector(model)
-        if source is None:
-            return
-        module, known = load_corrector_network(source), read_corrector_card(source)
-        card = describe_corrector(module, size, known.motion, between=known.between, notes=known.notes)
-    elif isinstance(model, VideoSegmenter) and isinstance(model.settings.corrector, TorchCorrector):
-        corrector = model.settings.corrector
-        module = corrector.module
-        card = describe_corrector(module, size, model.settings.motion.name, between=corrector.between)
-    else:
-        return
-    save_corrector(module, card, folder)
+        if source is not None:
+            module, known = load_corrector_network(source), read_corrector_card(source)
+            found = module, describe_corrector(module, size, known.motion, between=known.between, notes=known.notes)
+    elif isinstance(model, VideoSegmenter):
+        found = corrector_of_segmenter(model, size)
+    for name in CORRECTOR_FILES:  # of an earlier export; if it was the source, it has been read
+        (folder / name).unlink(missing_ok=True)
+    if found is not None:
+        save_corrector(*found, folder)
 
 
 def _network_and_card(

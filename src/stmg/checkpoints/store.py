@@ -10,7 +10,13 @@ from safetensors.torch import load_file
 from torch import nn
 
 from stmg.checkpoints.card import CARD, Card, card_json, read_card
-from stmg.checkpoints.describe import card_of_network, card_of_segmenter, network_of_segmenter
+from stmg.checkpoints.correctors import has_corrector, save_corrector
+from stmg.checkpoints.describe import (
+    card_of_network,
+    card_of_segmenter,
+    corrector_of_segmenter,
+    network_of_segmenter,
+)
 from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.checkpoints.packing import pack, unpack
 from stmg.checkpoints.tensor_files import write_tensors
@@ -35,14 +41,19 @@ def save(
     """
     if isinstance(model, str | Path):
         raise SettingsError("save takes the network first and the folder second: stmg.save(network, folder)")
+    folder, corrector = Path(folder), None
     if isinstance(model, VideoSegmenter):
         network, card = network_of_segmenter(model), card_of_segmenter(model, card)
+        corrector = corrector_of_segmenter(model, card.size)
     elif isinstance(model, AcceleratedNetwork):
         network, card = model, card_of_network(model, card)
     else:
         kind = type(model).__name__
         raise ModelError(f"save takes an accelerated network or a segmenter, not a {kind}; first: stmg.accelerate(...)")
-    folder = Path(folder)
+    if corrector is None and has_corrector(folder):
+        raise SettingsError(
+            f"{folder} holds a corrector of the network that was saved there before; choose another folder"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in network.state_dict().items()}
     tensors = pack(tensors, bits)
@@ -50,6 +61,8 @@ def save(
     with atomic_path(folder / CARD) as card_part, atomic_path(folder / WEIGHTS) as weights_part:
         write_tensors(tensors, weights_part)
         card_part.write_text(card_json(card))
+    if corrector is not None:
+        save_corrector(*corrector, folder)
     return folder
 
 

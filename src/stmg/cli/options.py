@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -229,6 +230,13 @@ class StreamOptions:
     fusion: Fusion = None
     max_change: MaxChange = None
     settings: Settings = None
+
+
+def typed_options(options: ModelOptions) -> str:
+    """What has to be typed to open a model the same way, but for what a settings file holds."""
+    names = ("device", "weights", "network", "normalize", "output", "activation", "threshold", "corrector")
+    given = ((name, getattr(options, name)) for name in names)
+    return "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given if value is not None)
 
 
 def make_spec(

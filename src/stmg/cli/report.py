@@ -29,6 +29,6 @@ def report(
     page = out if out.suffix in (".html", ".htm") else out.with_name(f"{out.name}.html")
     page.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(page, render_html(results).encode())
-    write_atomically(page.with_suffix(".md"), render_markdown(results).encode())
+    write_atomically(page.with_name(f"{page.stem}-tables.md"), render_markdown(results).encode())
     text = f"[bold]{escape(str(page))}[/]: {len(results)} result{'s' * (len(results) != 1)}"
     Console().print(text, soft_wrap=True)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import Model, ModelOptions, Out, Size, make_spec
+from stmg.cli.options import Model, ModelOptions, Out, Size, make_spec, typed_options
 from stmg.cli.parsing import parse_share
 from stmg.cli.progress import progress_bar
 from stmg.cli.results import AsJson, publish
@@ -89,9 +89,11 @@ def tune(
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     code = publish(result, out, console, as_json)
-    settings = make_settings(result)
+    settings = make_settings(result, spec)
     if settings is not None and result.best is not None:
         write_settings(settings, out / SETTINGS)
         command = f"stmg segment {hide_credentials(source)} --model {result.best.setting.model}"
+        if result.best.setting.model == result.model:
+            command += typed_options(options)
         console.print(f"to use it: {escape(command)} --settings {escape(str(out / SETTINGS))}", soft_wrap=True)
     raise typer.Exit(code)

@@ -8,6 +8,8 @@ from typing import Any
 import cv2
 import numpy as np
 
+from stmg.checkpoints.resolve import ANY_SIZE
+from stmg.evaluation.inputs import takes_size
 from stmg.evaluation.method import Method
 from stmg.evaluation.streams import Stepper
 from stmg.segmenter import VideoSegmenter
@@ -24,14 +26,17 @@ COPY_STRIDES = (2, 3, 5)
 WARP_STRIDES = (2, 3, 5, 10)
 
 
-def make_baselines(segmenter: VideoSegmenter) -> dict[Method, Stepper]:
-    """Every baseline that needs no other network; the network on every frame is not among them."""
+def make_baselines(segmenter: VideoSegmenter, size: tuple[int, int] = ANY_SIZE) -> dict[Method, Stepper]:
+    """Every baseline that needs no other network; the network on every frame is not among them.
+
+    size: (H, W) of the frames.
+    """
     runtime = segmenter.runtime
     baselines: dict[Method, Stepper] = {}
     for stride in COPY_STRIDES:
         copied = VideoSegmenter(runtime, scheduler=FixedPeriod(stride, Level.CARRY), motion="none")
         baselines[Method(kind="copied-labels", stride=stride)] = copied
-    if runtime.input_size is None:  # a graph for one size cannot run at half of it
+    if takes_size(runtime, (max(1, size[0] // 2), max(1, size[1] // 2))):
         baselines[Method(kind="half-resolution")] = HalfResolution(runtime)
     for stride in WARP_STRIDES:
         baselines[Method(kind="warped-logits", stride=stride)] = WarpedLogits(runtime, stride)

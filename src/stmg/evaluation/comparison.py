@@ -81,8 +81,8 @@ def count_methods(segmenter: VideoSegmenter) -> int:
 
 def _steppers(segmenter: VideoSegmenter) -> dict[str, VideoSegmenter]:
     steppers = {
-        NETWORK: segmenter.another(scheduler=AlwaysKey()),
-        COPIED: segmenter.another(scheduler=FixedPeriod(COPY_PERIOD, Level.CARRY), motion="none"),
+        NETWORK: segmenter.another(scheduler=AlwaysKey(), max_change=None),
+        COPIED: segmenter.another(scheduler=FixedPeriod(COPY_PERIOD, Level.CARRY), motion="none", max_change=None),
     }
     if segmenter.runtime.has_mask_generator:
         steppers[PAPER] = segmenter.another(**PAPER_SETTINGS)

@@ -64,7 +64,7 @@ def mode_entries(
     subject: Subject, spec: ModelSpec, scored: bool, modes: Sequence[Mode], base: Method = BASE
 ) -> dict[Method, Entry]:
     """A model on every frame, in each mode, and as in the paper."""
-    every_frame = {"scheduler": AlwaysKey()}
+    every_frame = {"scheduler": AlwaysKey(), "max_change": None}
     segmenter = subject.segmenter
     entries = {base: Entry(segmenter.another(**every_frame), scored, spec=_with(spec, every_frame))}
     for mode in modes:
@@ -84,23 +84,35 @@ def baseline_entries(subject: Subject, scored: bool, modes: Sequence[Mode]) -> d
         if "online" in modes and isinstance(settings.scheduler, DriftBudget):
             budget = replace(settings.scheduler, key_above=factor * settings.scheduler.key_above)
             method = Method(kind="online", budget=budget.key_above)
-            entries[method] = Entry(segmenter.another(scheduler=budget), scored)
+            entries[method] = Entry(segmenter.another(scheduler=budget, max_change=None), scored)
         if "offline" in modes and isinstance(settings.offline, DriftBudget):
             longest = round(factor * settings.offline.longest)
             budget = replace(settings.offline, key_above=factor * settings.offline.key_above, longest=longest)
             method = Method(kind="offline", budget=budget.key_above)
-            entries[method] = Entry(segmenter.another(offline=budget), scored, "offline")
-    return entries | {method: Entry(stepper, scored) for method, stepper in make_baselines(segmenter).items()}
+            entries[method] = Entry(segmenter.another(offline=budget, max_change=None), scored, "offline")
+    return entries | {
+        method: Entry(stepper, scored) for method, stepper in make_baselines(segmenter, subject.size).items()
+    }
 
 
 def other_entries(spec: ModelSpec, names: Sequence[str], clip: Clip) -> dict[Method, Entry]:
     """Other models on every frame, with weights and normalization of their own."""
     entries = {}
     for name in names:
-        other = replace(_with(spec, {"scheduler": AlwaysKey()}), name=name, weights=None, normalization=None)
+        plain = ModelSpec(name=name, device=spec.device, precision=spec.precision, threads=spec.threads, size=spec.size)
+        other = _with(plain, {"scheduler": AlwaysKey()})
         subject = open_model(other)
         entries[Method(kind="other-model", model=name)] = Entry(subject.segmenter, is_scored(subject, other, clip))
     return entries
+
+
+def as_export(spec: ModelSpec, name: str | Path) -> ModelSpec:
+    """An export of a spec's model, run as that is. An exported folder says itself how it is opened, a file does not."""
+    same = replace(spec, name=str(name), weights=None, network=None, runtime=None, precision=None, compile=False)
+    same = replace(same, device=None, untrained=False)
+    if is_graph_file(str(name)):
+        return same
+    return replace(same, normalization=None, output=None, activation=None, threshold=None)
 
 
 def export_entries(
@@ -111,15 +123,7 @@ def export_entries(
     for folder in folders:
         if not (is_export(str(folder)) or is_graph_file(str(folder))):
             raise SettingsError(f"{folder} is no export; first: stmg export {spec.name} --to onnx --out {folder}")
-        export = replace(
-            spec,
-            name=str(folder),
-            weights=None,
-            normalization=None,
-            runtime=None,
-            compile=False,
-            untrained=False,
-        )
+        export = as_export(spec, folder)
         subject = open_model(export)
         runtime = subject.segmenter.runtime
         assert isinstance(runtime, ExportedRuntime | GraphRuntime)

@@ -102,8 +102,8 @@ def evaluate_pairs(
 ) -> PairScores:
     """The paper's protocol: each labeled frame given the frame before it as its key frame, whatever came earlier."""
     between = Level.PARTIAL if segmenter.runtime.has_mask_generator else Level.CARRY
-    pairs = segmenter.another(scheduler=FixedPeriod(2, between), fusion=0)
-    whole = segmenter.another(scheduler=AlwaysKey())
+    pairs = segmenter.another(scheduler=FixedPeriod(2, between), fusion=0, max_change=None)
+    whole = segmenter.another(scheduler=AlwaysKey(), max_change=None)
     base, stream = (StreamFigures(ConfusionMatrix(dataset.num_classes)) for _ in range(2))
     with segmenter.runtime.exact_patterns():
         for video in dataset.videos(split):
@@ -139,7 +139,7 @@ class _Evaluation:
         on_frame: Callable[[FrameResult], None] | None = None,
     ) -> None:
         self.segmenter, self.size = subject.segmenter, subject.size
-        self.base = self.segmenter.another(scheduler=AlwaysKey())
+        self.base = self.segmenter.another(scheduler=AlwaysKey(), max_change=None)
         self.lanes, self.on_frame = lanes, on_frame
         self.base_meter = StreamMeter(dataset.num_classes)
         self.truth_consistency = Consistency(dataset.num_classes)

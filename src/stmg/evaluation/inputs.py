@@ -15,6 +15,7 @@ from stmg.data.dataset import Dataset, Video
 from stmg.errors import DataError
 from stmg.evaluation.results import Mode, Size
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Scheduler
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
@@ -103,6 +104,17 @@ def _describe_scheduler(scheduler: Scheduler) -> str:
     options: list[str] = [item.name for item in fields(scheduler)] if is_dataclass(scheduler) else []
     chosen = ", ".join(f"{option} {getattr(scheduler, option)}" for option in options)
     return f"{scheduler.name} ({chosen})" if chosen else scheduler.name
+
+
+def takes_size(runtime: Runtime, size: Size) -> bool:
+    """Whether a network runs on frames of a size: some take one only, some multiples of their stride."""
+    if runtime.input_size is not None:
+        return False
+    try:
+        runtime.full(runtime.prepare(np.zeros((*size, 3), np.uint8)))
+    except Exception:  # whatever a user's network raises
+        return False
+    return True
 
 
 def hide_credentials(text: str) -> str:

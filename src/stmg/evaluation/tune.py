@@ -13,7 +13,8 @@ from stmg.checkpoints.resolve import ModelSpec
 from stmg.checkpoints.settings_file import SavedSettings, scheduler_fields
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation.clip import Clip, read_clip
-from stmg.evaluation.inputs import Subject, as_spec, hide_credentials, open_model
+from stmg.evaluation.entries import as_export
+from stmg.evaluation.inputs import Subject, as_spec, hide_credentials, open_model, takes_size
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.results import Goal, Size, TuneOutcome, TuneResult, TuneSetting
 from stmg.evaluation.trials import Segment, Trials, compute_candidate, make_scheduler, measure_flicker
@@ -61,9 +62,10 @@ def tune(
     if goal.max_loss is not None and clip.dataset is None:
         raise SettingsError(f"max_loss needs labels, and {source} has none; give max_change instead")
     tried, checked = split_clip(clip)
-    others = [open_model(_beside(spec, name, first.size)) for name in beside]
-    if first.segmenter.runtime.input_size is None:
-        others.append(first._replace(segmenter=first.segmenter.another(), size=make_smaller(first.size)))
+    others = [open_model(replace(as_export(spec, name), size=first.size)) for name in beside]
+    smaller = first._replace(segmenter=first.segmenter.another(), size=make_smaller(first.size))
+    if takes_size(first.segmenter.runtime, smaller.size):
+        others.append(smaller)
     candidates = []
     for subject in (first, *others):
         what, total = f"{subject.name} on every frame", len(clip.frames)
@@ -140,11 +142,17 @@ def list_settings(subject: Subject, own: Size, goal: Goal, rate: float | None) -
 
 
 def choose(outcomes: Sequence[TuneOutcome], goal: Goal) -> TuneOutcome | None:
-    """The fastest that reaches the goal, or, if the goal is speed alone, the one that changes least."""
+    """The fastest that reaches the goal, or, if the goal is speed alone, the one that changes least.
+
+    A network on every frame is chosen where it is nearly as fast: nothing is carried then.
+    """
     allowed = [outcome for outcome in outcomes if outcome.meets(goal)]
+    alone = [outcome for outcome in allowed if outcome.setting.mode == "every frame"]
     if goal.max_loss is None and goal.max_change is None:
-        return min(allowed, key=lambda outcome: (outcome.changed, -outcome.fps), default=None)
-    return max(allowed, key=lambda outcome: outcome.fps, default=None)
+        return min(alone or allowed, key=lambda outcome: (outcome.changed, -outcome.fps), default=None)
+    best = max(allowed, key=lambda outcome: outcome.fps, default=None)
+    simpler = [outcome for outcome in alone if best is not None and outcome.fps >= ENOUGH * best.fps]
+    return simpler[0] if simpler else best
 
 
 def describe(outcomes: Sequence[TuneOutcome], best: TuneOutcome | None, goal: Goal) -> str:
@@ -158,14 +166,12 @@ def describe(outcomes: Sequence[TuneOutcome], best: TuneOutcome | None, goal: Go
         )
     same = best.setting.model == base.setting.model
     figures = f"{best.fps:.1f} FPS ({best.gain:.1f}x) with {best.changed:.1%} of the pixels changed"
-    alone = [each for each in outcomes if each.setting.mode == "every frame" and each.meets(goal)]
     speed_only = goal.max_loss is None and goal.max_change is None
-    if speed_only and base.meets(goal):
+    if best is base and speed_only:
         return f"The network alone is enough: {base.fps:.1f} FPS on every frame."
-    for each in alone:
-        if each is not base and (speed_only or each.fps >= ENOUGH * best.fps):
-            name = each.setting.model + ("" if each.setting.size is None else f" at {_format_size(each.setting.size)}")
-            return f"{name} alone is enough: {each.fps:.1f} FPS ({each.gain:.1f}x) on every frame."
+    if best is not base and best.setting.mode == "every frame":
+        name = best.setting.model + ("" if best.setting.size is None else f" at {_format_size(best.setting.size)}")
+        return f"{name} alone is enough: {best.fps:.1f} FPS ({best.gain:.1f}x) on every frame."
     if best.setting.mode == "every frame" or (best.gain < WORTH_IT and best.setting.mode != "realtime"):
         return (
             f"Use a smaller network, or a smaller frame: this video needs the network on almost every frame; {figures} "
@@ -174,8 +180,11 @@ def describe(outcomes: Sequence[TuneOutcome], best: TuneOutcome | None, goal: Go
     return f"Use {best.setting}{'' if same else f', with {best.setting.model}'}: {figures}."
 
 
-def make_settings(result: TuneResult) -> SavedSettings | None:
-    """What `--settings` takes; None if nothing was chosen."""
+def make_settings(result: TuneResult, spec: ModelSpec | None = None) -> SavedSettings | None:
+    """What `--settings` takes; None if nothing was chosen.
+
+    spec: of the model that was tuned, whose runtime, precision and threads are kept.
+    """
     if result.best is None:
         return None
     setting = result.best.setting
@@ -195,18 +204,15 @@ def make_settings(result: TuneResult) -> SavedSettings | None:
         motion=setting.motion,
         fusion=0.0 if setting.mode == "online" and result.best.miou is None else None,
         size=setting.size or result.size,
+        runtime=spec.runtime if spec is not None and setting.model == result.model else None,
+        precision=spec.precision if spec is not None and setting.model == result.model else None,
+        threads=None if spec is None else spec.threads,
         notes=notes,
     )
 
 
 def _tell(tell: Callable[[Progress], None], what: str, total: int, done: int) -> None:
     tell(Progress(what, done, total))
-
-
-def _beside(spec: ModelSpec, name: str | Path, size: Size) -> ModelSpec:
-    return replace(
-        spec, name=str(name), weights=None, normalization=None, runtime=None, compile=False, untrained=False, size=size
-    )
 
 
 def _format_size(size: Size) -> str:

@@ -63,6 +63,8 @@ class TorchRuntime:
         if precision not in PRECISIONS:
             raise SettingsError(f"no precision is called {precision!r}; there are {', '.join(PRECISIONS)}")
         self.device = find_device(device)
+        self.is_plain = not isinstance(network, AcceleratedNetwork)
+        """Whether a plain module was given: what it is meant for, its size above all, is not known."""
         if not isinstance(network, AcceleratedNetwork):
             example = torch.zeros(1, 3, 128, 128, dtype=weight_dtype(network))
             network = accelerate(network, example.to(_device_of(network)))

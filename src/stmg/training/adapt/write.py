@@ -10,6 +10,7 @@ from stmg.checkpoints.correctors import GraphModel, describe_corrector, save_cor
 from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.checkpoints.resolve import ModelSpec, is_export, is_graph_file, is_network
 from stmg.checkpoints.user_code import is_user_function
+from stmg.files import path_inside
 from stmg.runtimes.normalization import Normalization
 from stmg.training.adapt.train import Adapted
 
@@ -29,9 +30,10 @@ def _copy_model(spec: ModelSpec, folder: Path) -> GraphModel | None:
     if is_user_function(spec.name) or is_network(spec.name):
         return None
     if is_graph_file(spec.name):
-        for part in (path, path.with_suffix(".bin")):
-            if part.is_file():
-                _copy(part, folder / part.name)
+        for part in list_graph_files(path):
+            target = folder / part.relative_to(path.parent)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _copy(part, target)
         normalization = spec.normalization or Normalization()
         return GraphModel(
             file=path.name,
@@ -49,6 +51,20 @@ def _copy_model(spec: ModelSpec, folder: Path) -> GraphModel | None:
     for part in parts:
         _copy(part, folder / part.name)
     return None
+
+
+def list_graph_files(path: Path) -> list[Path]:
+    """A graph file and what belongs to it: the weights of OpenVINO, and those that an ONNX file keeps beside itself."""
+    files = [path]
+    if path.suffix == ".xml":
+        files.append(path.with_suffix(".bin"))
+    if path.suffix == ".onnx":
+        import onnx
+
+        tensors = onnx.load(str(path), load_external_data=False).graph.initializer
+        names = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
+        files += [path_inside(path.parent, name) for name in sorted(names)]
+    return files
 
 
 def _copy(source: Path, target: Path) -> None:
