@@ -1,6 +1,9 @@
 """adapt: a corrector from videos without labels, for any network."""
 
 import json
+import shutil
+import signal
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -72,11 +75,41 @@ def test_an_interrupted_run_goes_on_and_ends_alike(tmp_path, monkeypatch):
     assert torch.equal(weights(run(tmp_path / "part")), weights(whole))
 
 
-def test_a_folder_of_other_settings_is_refused(tmp_path, monkeypatch):
+def test_a_folder_of_other_settings_or_videos_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("stmg.training.adapt.train.SAVE_EVERY", 2)
     run(tmp_path)
     with pytest.raises(SettingsError, match="is of other settings"):
         run(tmp_path, AdaptSettings(steps=7, pairs=16, batch=4))
+    others = streets(20, SIZE).videos("val")[1:2]
+    with pytest.raises(SettingsError, match="is of other settings, videos or another model"):
+        train_corrector(segmenter(), others, tmp_path, SIZE, FEW, CPU)
+    shutil.rmtree(tmp_path / "pairs")
+    with pytest.raises(SettingsError, match="is gone"):
+        run(tmp_path)
+
+
+def test_the_number_of_pairs_may_follow_from_the_time_and_an_interrupted_run_goes_on_with_them(tmp_path, monkeypatch):
+    timed = replace(FEW, pairs=None, minutes=0.05)
+
+    def interrupt(progress):
+        if progress.what == "watching" and progress.total:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, timed, interrupt)
+    store = np.load(tmp_path / "pairs" / "image.npy", mmap_mode="r")
+    before = store[0].copy()
+    assert before.any()
+    run(tmp_path, timed)
+    assert np.array_equal(np.load(tmp_path / "pairs" / "image.npy", mmap_mode="r")[0], before)
+
+
+def test_of_videos_too_short_to_hold_out_their_end_the_last_ones_are_held_out():
+    short = list(streets(4, SIZE).videos("val")) * 3
+    source = ClipSource(short, CallableRuntime(by_darkness), DisMotion(), SIZE, 3, 0.0, 0)
+    assert [len(part.frames) for part in source.held_out] == [4] * max(1, round(0.2 * len(short)))
+    assert len(source.learned) + len(source.held_out) == len(short)
+    assert source.get_held_out(0) is not None
 
 
 def test_it_learns_to_mend_what_motion_leaves(tmp_path):

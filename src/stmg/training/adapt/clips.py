@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from stmg.video.frames import Frame, Image
 STILLS = Motion(zoom=0.04, pan=0.03, tilt=0.02, object_speed=0.03, max_gap=1)
 CLOSER = (1.0, 1.4)  # how much nearer a still is seen, so that what comes into the frame is in the still
 PLAIN = Augment(scale=CLOSER, flip=False, brightness=0, contrast=0, gamma=0, saturation=0, tint=0)
-HELD_OUT = 0.2  # of each video, at its end
+HELD_OUT = 0.2  # of each video, at its end, or of the videos
+SHORTEST = 3  # frames of a clip of a video
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,13 @@ class Clip:
     images: Sequence[Image]
     flows: Sequence[Flow | None]
     """From each frame but the first to the one before."""
+
+
+class _Part(NamedTuple):
+    """Frames of a video."""
+
+    video: Video
+    frames: range
 
 
 class ClipSource:
@@ -57,36 +66,31 @@ class ClipSource:
             raise DataError("there is no frame to adapt to")
         self.runtime, self.motion, self.size = runtime, motion, size
         self.longest, self.still_share, self.seed = longest, still_share, seed
+        self.learned, self.held_out = _split(self.videos)
 
     def get(self, number: int) -> Clip:
         """A clip to learn from."""
         rng = np.random.default_rng((self.seed, number))
-        video, learned = self._choose(rng)
+        video, frames = _choose(self.learned, rng)
         if rng.random() >= self.still_share:
-            clip = self._cut(video, range(learned), rng)
+            clip = self._cut(video, frames, rng)
             if clip is not None:
                 return clip
-        return self._from_still(video.image(int(rng.integers(0, learned)), self.size), rng)
+        return self._from_still(video.image(int(rng.integers(frames.start, frames.stop)), self.size), rng)
 
     def get_held_out(self, number: int) -> Clip | None:
         """A clip of what is not learned from: of a moving video as it is, of stills set in motion."""
         rng = np.random.default_rng((self.seed, number, 1))
-        video, learned = self._choose(rng)
-        if is_moving(video):
-            return self._cut(video, range(learned, len(video)), rng)
-        if learned == len(video):
+        if not self.held_out:
             return None
-        return self._from_still(video.image(int(rng.integers(learned, len(video))), self.size), rng)
-
-    def _choose(self, rng: np.random.Generator) -> tuple[Video, int]:
-        """A video, longer ones more often, and how many of its frames are learned from."""
-        lengths = np.array([len(video) for video in self.videos])
-        video = self.videos[int(rng.choice(len(lengths), p=lengths / lengths.sum()))]
-        return video, max(1, round(len(video) * (1 - HELD_OUT)))
+        video, frames = _choose(self.held_out, rng)
+        if is_moving(video):
+            return self._cut(video, frames, rng)
+        return self._from_still(video.image(int(rng.integers(frames.start, frames.stop)), self.size), rng)
 
     def _cut(self, video: Video, frames: range, rng: np.random.Generator) -> Clip | None:
         """Some of these frames of a video; None if they do not show one scene in motion."""
-        if not is_moving(video) or len(frames) < 3:
+        if not is_moving(video) or len(frames) < SHORTEST:
             return None
         length = min(self.longest + 1, len(frames))
         start = frames.start + int(rng.integers(0, len(frames) - length + 1))
@@ -106,3 +110,24 @@ class ClipSource:
         if any(step.is_cut for step in steps):
             return None
         return Clip(images, [step.motion.flow for step in steps])
+
+
+def _split(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
+    """What is learned from, and what is held out: the end of each video, or, of short ones, the last videos."""
+    learned, held_out = [], []
+    for video in videos:
+        end = max(1, round(len(video) * (1 - HELD_OUT)))
+        learned.append(_Part(video, range(end)))
+        if len(video) - end >= (SHORTEST if is_moving(video) else 1):
+            held_out.append(_Part(video, range(end, len(video))))
+    if not held_out and len(videos) > 1:
+        first = min(len(videos) - 1, round(len(videos) * (1 - HELD_OUT)))
+        whole = [_Part(video, range(len(video))) for video in videos]
+        learned, held_out = whole[:first], whole[first:]
+    return learned, held_out
+
+
+def _choose(parts: Sequence[_Part], rng: np.random.Generator) -> _Part:
+    """One of them, those of longer videos more often."""
+    lengths = np.array([len(part.video) for part in parts])
+    return parts[int(rng.choice(len(lengths), p=lengths / lengths.sum()))]

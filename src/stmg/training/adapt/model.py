@@ -18,6 +18,7 @@ from stmg.streaming.fit import fit_motion
 from stmg.streaming.motion import AutoMotion
 from stmg.training.adapt.train import Adapted, AdaptSettings, Progress, train_corrector
 from stmg.training.adapt.write import write_adapted
+from stmg.training.resume import STATE as RESUME
 from stmg.video.frames import Frame
 
 STATE = "adapt"  # folder of what an interrupted run goes on from
@@ -79,7 +80,9 @@ def adapt(
             },
         }
         whole = write_adapted(spec, adapted, motion, notes, folder)
-        shutil.rmtree(folder / STATE / "pairs", ignore_errors=True)
+    # Nothing is left to go on with; the log stays.
+    shutil.rmtree(folder / STATE / "pairs", ignore_errors=True)
+    (folder / STATE / RESUME).unlink(missing_ok=True)
     return Outcome(adapted, motion, frames, check.helps, whole)
 
 

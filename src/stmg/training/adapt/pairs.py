@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from stmg.errors import SettingsError
 from stmg.streaming.anchors import (
     Anchor,
     Side,
@@ -119,6 +120,7 @@ class PairStore:
     def __init__(self, folder: Path, capacity: int, example: Pair) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.capacity = capacity
+        self.is_new = not all((folder / f"{name}.npy").is_file() for name in example._fields)
         self._arrays = [
             _open_array(folder / f"{name}.npy", (capacity, *value.shape), _stored_type(value))
             for name, value in example._asdict().items()
@@ -153,4 +155,5 @@ def _open_array(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> 
                 return array
         except ValueError:
             pass
+        raise SettingsError(f"{path} holds other pairs; remove {path.parent.parent} to begin anew")
     return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)

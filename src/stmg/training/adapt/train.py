@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -30,10 +31,11 @@ from stmg.training.adapt.learning import correction_loss, fit_shape, group_param
 from stmg.training.adapt.pairs import Pair, PairStore, Watching, find_cases, make_pair
 from stmg.training.averaging import moving_average
 from stmg.training.log import Log
+from stmg.training.processes import defer_interrupt
 from stmg.training.resume import STATE
 
 WATCHING = 0.45  # of the time: the rest is for training
-STORE_BYTES = 1.5e9
+STORE_BYTES, MOST_PAIRS = 1.5e9, 4000
 AVERAGE = 0.99  # decay of the average of the weights
 SAVE_EVERY, REPORT_EVERY = 100, 10
 UNCOUNTED = Shape(32, 5, 1)  # of the corrector of a network whose cost is not known
@@ -134,6 +136,12 @@ class _Run:
     ) -> None:
         self.runtime, self.source, self.settings, self.device = runtime, source, settings, device
         self.folder, self.size = folder, size
+        self.subject = {
+            "network": runtime.description,
+            "videos": [[video.name, len(video)] for video in source.videos],
+            "size": list(size),
+            "motion": source.motion.name,
+        }
         self.watching = Watching(classes)
         cost = runtime.cost(size, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)
         torch.manual_seed(settings.seed)
@@ -154,43 +162,43 @@ class _Run:
 
     def watch(self, on_progress: Callable[[Progress], None]) -> None:
         """Collect pairs: as many as the time allows."""
-        while not self.pairs or self.num_pairs < self.pairs:
-            started = time.perf_counter()
-            rng = np.random.default_rng((self.settings.seed, self.num_clips, 2))
-            cases = find_cases(self.source.get(self.num_clips), self.runtime, self.watching, rng)
-            found = [make_pair(case) for case in cases]
-            for pair in found:
-                self._open_store(pair).put(self.num_pairs, pair)
-                self.num_pairs += 1
-            self.num_clips += 1
-            if not self.pairs and self.num_clips >= 4:
-                self._plan((time.perf_counter() - started) / max(1, len(found)))
-            on_progress(Progress("watching", self.num_pairs, self.pairs or None))
-            if self.num_clips % SAVE_EVERY == 0:
-                self.save()
+        with defer_interrupt() as interrupted:
+            while not self.pairs or self.num_pairs < self.pairs:
+                started = time.perf_counter()
+                rng = np.random.default_rng((self.settings.seed, self.num_clips, 2))
+                cases = find_cases(self.source.get(self.num_clips), self.runtime, self.watching, rng)
+                found = [make_pair(case) for case in cases]
+                for pair in found:
+                    self._open_store(pair).put(self.num_pairs, pair)
+                    self.num_pairs += 1
+                self.num_clips += 1
+                if not self.pairs and self.num_clips >= 4:
+                    self._plan((time.perf_counter() - started) / max(1, len(found)))
+                on_progress(Progress("watching", self.num_pairs, self.pairs or None))
+                self._save_if(self.num_clips % SAVE_EVERY == 0, interrupted)
 
     def train(self, on_progress: Callable[[Progress], None]) -> None:
         """Learn from the pairs, at a rate that rises and falls once."""
         store = self._store
         assert store is not None
         self.module.train()
-        for step in range(self.step, self.steps):
-            rng = np.random.default_rng((self.settings.seed, step, 3))
-            tensors = [tensor.to(self.device) for tensor in store.draw(self.num_pairs, self.settings.batch, rng)]
-            for group in self.optimizer.param_groups:
-                group["lr"] = group["share"] * self.settings.learning_rate * one_cycle(step / self.steps)
-            loss, left = correction_loss(self.module, *tensors)
-            self.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(self.module.parameters(), 5.0)
-            self.optimizer.step()
-            self.average.update_parameters(self.module)
-            self.step = step + 1
-            if self.step % REPORT_EVERY == 0 or self.step == self.steps:
-                self.log.add_values("adapt", {"loss": loss.item(), "wrong": left.item()}, self.step)
-                on_progress(Progress("training", self.step, self.steps, f"loss {loss.item():.3f}"))
-            if self.step % SAVE_EVERY == 0:
-                self.save()
+        with defer_interrupt() as interrupted:
+            for step in range(self.step, self.steps):
+                rng = np.random.default_rng((self.settings.seed, step, 3))
+                tensors = [tensor.to(self.device) for tensor in store.draw(self.num_pairs, self.settings.batch, rng)]
+                for group in self.optimizer.param_groups:
+                    group["lr"] = group["share"] * self.settings.learning_rate * one_cycle(step / self.steps)
+                loss, left = correction_loss(self.module, *tensors)
+                self.optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                torch.nn.utils.clip_grad_norm_(self.module.parameters(), 5.0)
+                self.optimizer.step()
+                self.average.update_parameters(self.module)
+                self.step = step + 1
+                if self.step % REPORT_EVERY == 0 or self.step == self.steps:
+                    self.log.add_values("adapt", {"loss": loss.item(), "wrong": left.item()}, self.step)
+                    on_progress(Progress("training", self.step, self.steps, f"loss {loss.item():.3f}"))
+                self._save_if(self.step % SAVE_EVERY == 0 or self.step == self.steps, interrupted)
 
     def check(self, on_progress: Callable[[Progress], None]) -> Check:
         """Compare with motion alone on what was held out."""
@@ -211,10 +219,17 @@ class _Run:
         assert isinstance(module, Corrector)
         return module.eval()
 
+    def _save_if(self, is_due: bool, interrupted: threading.Event) -> None:
+        if is_due or interrupted.is_set():
+            self.save()
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+
     def save(self) -> None:
         """What a later run goes on from."""
         state = {
             "settings": asdict(self.settings),
+            "subject": self.subject,
             "module": self.module.state_dict(),
             "average": self.average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -234,11 +249,13 @@ class _Run:
             return
         try:
             state = torch.load(path, map_location=self.device, weights_only=True)
-            same = state["settings"] == asdict(self.settings)
+            same = state["settings"] == asdict(self.settings) and state["subject"] == self.subject
         except (KeyError, RuntimeError, pickle.UnpicklingError, EOFError, TypeError):
             raise SettingsError(f"{path} is damaged; remove it to begin anew") from None
         if not same:
-            raise SettingsError(f"{self.folder} is of other settings; give the same, or another folder")
+            raise SettingsError(
+                f"{self.folder} is of other settings, videos or another model; give the same, or another folder"
+            )
         try:
             self.module.load_state_dict(state["module"])
             self.average.load_state_dict(state["average"])
@@ -250,13 +267,15 @@ class _Run:
         if self.num_pairs:
             rng = np.random.default_rng((self.settings.seed, 0, 2))
             case = next(iter(find_cases(self.source.get(0), self.runtime, self.watching, rng)))
-            self._open_store(make_pair(case))
+            if self._open_store(make_pair(case)).is_new:
+                raise SettingsError(f"{self.folder / 'pairs'} is gone; remove {path} to begin anew")
 
     def _open_store(self, example: Pair) -> PairStore:
         if self._store is None:
             taken = sum(value.size * (1 if value.dtype == np.uint8 else 2) for value in example)
             capacity = max(self.settings.batch, int(STORE_BYTES / taken))
-            self._store = PairStore(self.folder / "pairs", min(capacity, self.pairs or capacity, 4000), example)
+            capacity = min(capacity, self.settings.pairs or capacity, MOST_PAIRS)
+            self._store = PairStore(self.folder / "pairs", capacity, example)
         return self._store
 
     def _plan(self, seconds_per_pair: float) -> None:
