@@ -16,8 +16,8 @@ from stmg.outputs.sink import FileSink
 from stmg.streaming.schedulers import Level
 from stmg.streaming.state import FrameResult
 
-MAX_SPANS = 4000
 MAX_COLUMNS = 700  # more would be finer than the plot
+MAX_SPANS = 2 * MAX_COLUMNS
 LEVEL_COLORS = {Level.KEY: "#c8443a", Level.PARTIAL: "#f3bd4f", Level.CARRY: "#3a9d8f"}
 
 
