@@ -23,6 +23,9 @@ SIGMOIDS = ("Sigmoid", "HardSigmoid")
 # Operations after which probabilities are still probabilities.
 PASSING = {"Identity", "Convert", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Interpolate", "FakeQuantize"}
 
+READERS = {".xml": "ir", ".onnx": "onnx", ".tflite": "tflite"}
+"""Of graph files, by suffix, as OpenVINO calls them."""
+
 
 def import_openvino() -> Any:
     """The package `openvino`, without the telemetry that it sends when it is imported and whenever it converts.
@@ -35,6 +38,14 @@ def import_openvino() -> Any:
     except ImportError:
         raise MissingPackageError('the runtime openvino needs: pip install "stmg[openvino]"') from None
     return openvino
+
+
+def _read_graph(path: Path) -> Any:
+    """A graph file by the reader of its kind: left to itself OpenVINO tries all of them, and logs how each fails."""
+    from openvino.frontend import FrontEndManager
+
+    reader = FrontEndManager().load_by_framework(READERS[path.suffix])
+    return reader.convert(reader.load(str(path)))
 
 
 class OpenVino:
@@ -64,7 +75,7 @@ class OpenVino:
     def compile(self, graph: Path, closed: Iterable[Pair], outputs: tuple[str, ...], cached: Path | None) -> Run:
         compiled = self._read(cached)
         if compiled is None:
-            model = self._core.read_model(str(graph))
+            model = _read_graph(graph)
             leave_out_blocks(model, closed, outputs)
             compiled = self._core.compile_model(model, self._device, self._settings)
             if cached is not None:
@@ -83,7 +94,7 @@ class OpenVino:
 
     def open(self, graph: Path) -> PlainGraph:
         try:
-            model = self._core.read_model(str(graph))
+            model = _read_graph(graph)
         except RuntimeError as error:
             raise ModelError(f"{graph} cannot be loaded: {_first_line(error)}") from None
         if len(model.inputs) != 1:
