@@ -59,3 +59,11 @@ def test_a_recipe_grows_the_checkpoint_that_it_starts_from(tmp_path):
     with torch.no_grad():
         expected = source(image)
         torch.testing.assert_close(network(image), expected, atol=1e-3 * float(expected.std()), rtol=1e-3)
+
+
+def test_an_auxiliary_head_that_the_smaller_one_did_not_have_learns():
+    source, network = trained("ddrnet23-slim"), build("ddrnet39", 5, auxiliary=True).train()
+    network.load_state_dict(grow(network, source.state_dict()))
+    *_, extra = network(torch.randn(2, 3, 64, 64))
+    extra.square().mean().backward()
+    assert network.conv1[0].weight.grad.abs().max() > 0

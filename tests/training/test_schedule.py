@@ -6,7 +6,7 @@ from stmg.errors import TrainingError
 from stmg.networks import build
 from stmg.training.base import BaseTraining
 from stmg.training.recipe import Loss, Optimizer
-from stmg.training.schedule import make_optimizer, set_learning_rate, share_at
+from stmg.training.schedule import _rate_factor, make_optimizer, set_learning_rate, share_at
 
 
 def test_poly_rises_then_falls_to_nothing():
@@ -35,6 +35,8 @@ def test_a_pretrained_encoder_learns_slower_and_norms_do_not_decay():
     assert groups == {(0.1, 0.5), (0.1, 0.0), (1.0, 0.5), (1.0, 0.0)}
     for group in optimizer.param_groups:
         assert all((p.dim() > 1) == (group["weight_decay"] > 0) for p in group["params"])
+    for name in ("network.network.encoder.stem.weight", "network.second.encoder.stem.weight"):  # of the second stage
+        assert _rate_factor(name, Optimizer(encoder=0.1)) == 0.1
 
 
 def test_the_papers_sgd():

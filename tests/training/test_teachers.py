@@ -105,6 +105,7 @@ def test_frames_without_labels_teach_a_base_network_through_its_teacher_alone(tm
     clips = make_clips(recipe, open_dataset("street:0-0"), 1)
     bare = [number for number in range(len(clips)) if (clips[number].labels == UNLABELED).any()]
     assert len(bare) == len(clips) // 2
+    assert {video.name for video in clips.videos} == {"street 0", "street 5"}  # and not what others are scored on
     batch = collate([clips[number] for number in bare[:2]])
     training = BaseTraining(build("small", 11), Loss(), None, build("small", 11))
     assert training(batch)["segmentation"].item() == 0

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 import stmg
 from commands import run_stmg
 from stmg.checkpoints.store import load_network
-from stmg.errors import ModelError, SettingsError, TrainingError
+from stmg.errors import DataError, ModelError, SettingsError, TrainingError
 from stmg.training.processes import Machines
 from stmg.training.recipe import Loss, Optimizer, format_recipe
 from stmg.training.trainer import train
@@ -115,3 +115,10 @@ def test_a_run_starts_from_a_checkpoint_by_its_folder_or_its_name(tmp_path):
         assert torch.allclose(value, dict(started.named_parameters())[name], atol=1e-4)
     with pytest.raises(ModelError, match="nowhere"):
         run(tiny_recipe(pretrained="nowhere"), tmp_path / "nowhere")
+
+
+def test_a_split_that_is_not_there_is_said_before_the_first_step_and_may_be_left_out_later(tmp_path):
+    with pytest.raises(DataError, match="test"):
+        run(tiny_recipe(data=street(val="test")), tmp_path)
+    run(tiny_recipe(data=street(val="val"), steps=2), tmp_path)
+    run(tiny_recipe(data=street(val=""), steps=2), tmp_path)

@@ -21,7 +21,9 @@ def warp_tensor(values: Tensor, flow: Flow | Tensor | None, *, nearest: bool = F
     rows = (torch.arange(height, device=values.device) + 0.5) / height
     columns = (torch.arange(width, device=values.device) + 0.5) / width
     positions = torch.stack(torch.meshgrid(columns, rows, indexing="xy")) + steps
-    grid = (2 * positions - 1).permute(0, 2, 3, 1).expand(number, -1, -1, -1)
+    # Kept between the centers of the outermost pixels, which is what repeating the border means: some devices cannot.
+    edge = torch.tensor([1 - 1 / width, 1 - 1 / height], device=values.device)
+    grid = (2 * positions - 1).permute(0, 2, 3, 1).clamp(-edge, edge).expand(number, -1, -1, -1)
     mode = "nearest" if nearest else "bilinear"
-    warped = F.grid_sample(values.float(), grid, mode=mode, padding_mode="border", align_corners=False)
+    warped = F.grid_sample(values.float(), grid, mode=mode, padding_mode="zeros", align_corners=False)
     return warped.to(values.dtype)

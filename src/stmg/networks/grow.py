@@ -43,7 +43,7 @@ def grow(network: DDRNet, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         factors = _factors(fresh, state[source]) if source else None
         if source and factors is not None:
             grown[name] = _widen(state[source], *factors)
-        elif name.endswith(_END_OF_BRANCH) and not name.startswith("final_layer"):
+        elif name.endswith(_END_OF_BRANCH) and not name.startswith(("final_layer", "seghead_extra")):
             grown[name] = torch.zeros_like(fresh)
         else:
             grown[name] = fresh

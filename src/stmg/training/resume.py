@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 STATE = "state.pt"
 RECIPE = "recipe.yaml"
 # What may change from one part of a run to the next: it has no bearing on the weights.
-FREE = ("notes", "evaluate_every", "save_every", "data.cache_gb", "data.workers")
+FREE = ("notes", "evaluate_every", "save_every", "data.cache_gb", "data.workers", "data.val")
 # What parts of a state were called in earlier versions.
 EARLIER_NAMES = {"optimizer": "optimiser"}
 

@@ -53,6 +53,6 @@ def share_at(settings: Optimizer, step: int, steps: int) -> float:
 
 def _rate_factor(name: str, settings: Optimizer) -> float:
     """Learning rate of a parameter, relative to the rest."""
-    if name.startswith("network.encoder."):
+    if name.startswith(("network.encoder.", "network.network.encoder.", "network.second.encoder.")):
         return settings.encoder
     return settings.masks if name.startswith("network.mask_generator.") else 1.0

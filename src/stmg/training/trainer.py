@@ -118,6 +118,8 @@ class _Worker:
         cv2.setNumThreads(1)  # the network has the cores
         torch.manual_seed(recipe.seed)
         dataset = open_dataset(recipe.data.path)
+        if recipe.data.val:
+            dataset.videos(recipe.data.val)  # an error now rather than at the first evaluation
         clips = make_clips(recipe, dataset, fabric.world_size)
         stage = STAGES[recipe.stage](recipe, dataset, clips)
         module = stage.training.to(fabric.device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from stmg.data.camvid import CLASS_NAMES, PALETTE
 from stmg.data.dataset import Dataset, Video
@@ -57,10 +57,15 @@ class RenderedVideo:
     def _last(self) -> dict[int, tuple[Image, Labels]]:
         return {}
 
-    @cached_property
+    @property
     def _scene(self) -> Scene:
         # One street in four is seen by a camera that stands.
-        return Scene(self.seed, self.size, "fixed" if self.seed % 4 == 3 else "drive")
+        return _make_scene(self.seed, self.size, "fixed" if self.seed % 4 == 3 else "drive")
+
+
+@lru_cache(maxsize=100)  # of some 20 MB each
+def _make_scene(seed: int, size: tuple[int, int], camera: str) -> Scene:
+    return Scene(seed, size, camera)
 
 
 def open_streets(name: str, num_frames: int = 60, size: tuple[int, int] = (360, 480)) -> Dataset:
