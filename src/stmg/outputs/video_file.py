@@ -32,7 +32,7 @@ class _VideoFormat(NamedTuple):
 
 LATE = 1  # second by which a time may lie before the last one and still belong to it
 _MP4 = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
-PIECE = 1.5  # seconds until what was encoded is on disk and playable; the encoder itself holds back a few frames
+PIECE = 1.0  # second until what was encoded is on disk and playable; the encoder itself holds back a few frames
 _CLUSTERS = {"cluster_time_limit": str(round(1000 * PIECE)), "flush_packets": "1"}
 VIDEO_FORMATS = {
     ".mp4": _VideoFormat(("libx264", "mpeg4"), _MP4),
