@@ -54,7 +54,7 @@ def test_a_batch_writes_what_segment_writes(samples, tmp_path):
     assert run_stmg("batch", samples.video, *options, "-o", tmp_path / "batch").returncode == 0
     assert run_stmg("segment", samples.video, *options, "-o", tmp_path / "segment").returncode == 0
     one, two = tmp_path / "batch" / samples.video.name, tmp_path / "segment"
-    images = sorted(path.name for path in (two / "labels").iterdir())
+    images = sorted(path.name for path in (two / "labels").glob("*.png"))
     assert len(images) == 20
     assert all((one / "labels" / name).read_bytes() == (two / "labels" / name).read_bytes() for name in images)
     records = [[json.loads(line) for line in (folder / "records.jsonl").open()] for folder in (one, two)]

@@ -29,7 +29,7 @@ def test_alpha_cutouts_and_areas_of_a_graph_file(samples, tmp_path):
         assert sum(record["areas"].values()) == pytest.approx(1, abs=1e-4)
     assert records[0]["macs"] is None
     for name, mode in (("alpha", "L"), ("cutout", "RGBA")):
-        files = sorted((tmp_path / name).iterdir())
+        files = sorted((tmp_path / name).glob("*.png"))
         assert len(files) == 20
         with Image.open(files[0]) as image:
             assert (image.mode, image.size) == (mode, (128, 96))

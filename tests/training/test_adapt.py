@@ -2,7 +2,8 @@
 
 import json
 import shutil
-import signal
+import threading
+from contextlib import nullcontext
 from dataclasses import replace
 
 import cv2
@@ -91,12 +92,16 @@ def test_a_folder_of_other_settings_or_videos_is_refused(tmp_path, monkeypatch):
 def test_the_number_of_pairs_may_follow_from_the_time_and_an_interrupted_run_goes_on_with_them(tmp_path, monkeypatch):
     timed = replace(FEW, pairs=None, minutes=0.05)
 
+    interrupted = threading.Event()
+
     def interrupt(progress):
         if progress.what == "watching" and progress.total:
-            signal.raise_signal(signal.SIGINT)
+            interrupted.set()
 
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, timed, interrupt)
+    with monkeypatch.context() as patch:
+        patch.setattr("stmg.training.adapt.train.defer_interrupt", lambda: nullcontext(interrupted))
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, timed, interrupt)
     store = np.load(tmp_path / "pairs" / "image.npy", mmap_mode="r")
     before = store[0].copy()
     assert before.any()

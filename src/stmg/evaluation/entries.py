@@ -99,7 +99,14 @@ def other_entries(spec: ModelSpec, names: Sequence[str], clip: Clip) -> dict[Met
     """Other models on every frame, with weights and normalization of their own."""
     entries = {}
     for name in names:
-        plain = ModelSpec(name=name, device=spec.device, precision=spec.precision, threads=spec.threads, size=spec.size)
+        plain = ModelSpec(
+            name=name,
+            device=spec.device,
+            precision=spec.precision,
+            threads=spec.threads,
+            size=spec.size,
+            untrained=spec.untrained,
+        )
         other = _with(plain, {"scheduler": AlwaysKey()})
         subject = open_model(other)
         entries[Method(kind="other-model", model=name)] = Entry(subject.segmenter, is_scored(subject, other, clip))
