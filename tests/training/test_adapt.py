@@ -24,7 +24,8 @@ from stmg.streaming.motion import DisMotion
 from stmg.training.adapt.clips import ClipSource
 from stmg.training.adapt.model import list_videos
 from stmg.training.adapt.pairs import find_flow
-from stmg.training.adapt.train import AdaptSettings, train_corrector
+from stmg.training.adapt.settings import AdaptSettings
+from stmg.training.adapt.train import train_corrector
 from stmg.training.adapt.write import list_graph_files
 from zoo import colors, panning, streets
 

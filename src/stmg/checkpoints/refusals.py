@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stmg.errors import SettingsError
+from stmg.runtimes.graph import GRAPH_SUFFIXES
 
 if TYPE_CHECKING:
     from stmg.checkpoints.resolve import ModelSpec
@@ -18,6 +20,15 @@ def choose_engine(spec: ModelSpec, own: str) -> str:
             f"runtime torch cannot be used with {spec.name}, which {own} runs; PyTorch runs the checkpoint it came from"
         )
     return spec.runtime or own
+
+
+def choose_file_engine(spec: ModelSpec) -> str:
+    """The engine that runs a graph file."""
+    suffix = Path(spec.name).suffix
+    engine = choose_engine(spec, GRAPH_SUFFIXES[suffix])
+    if engine == "onnxruntime" and suffix != ".onnx":
+        raise SettingsError(f"runtime onnxruntime cannot be used with {spec.name}; openvino reads {suffix} files")
+    return engine
 
 
 _OWN_WEIGHTS = "it brings its own"

@@ -17,6 +17,7 @@ from stmg.checkpoints.refusals import (
     NOT_FOR_GRAPHS,
     NOT_FOR_TORCH,
     choose_engine,
+    choose_file_engine,
     refuse,
 )
 from stmg.checkpoints.settings_file import SavedSettings, read_settings
@@ -193,11 +194,7 @@ def _resolve_network(spec: ModelSpec, model: object) -> VideoSegmenter:
     set_threads(spec.threads)
     if is_graph_file(spec.name):
         refuse(spec, model, NOT_FOR_GRAPHS)
-        engine = choose_engine(spec, GRAPH_SUFFIXES[path.suffix])
-        if engine == "onnxruntime" and path.suffix != ".onnx":
-            raise SettingsError(
-                f"runtime onnxruntime cannot be used with {spec.name}; openvino reads {path.suffix} files"
-            )
+        engine = choose_file_engine(spec)
         graph = GraphRuntime(
             path,
             ENGINES[engine](spec.threads),

@@ -59,7 +59,7 @@ def adapt(
     """
     from stmg.training.adapt.model import STATE
     from stmg.training.adapt.model import adapt as run
-    from stmg.training.adapt.train import AdaptSettings
+    from stmg.training.adapt.settings import AdaptSettings
 
     console = Console()
     spec = make_spec(model, options, StreamOptions(motion=motion), size=size)

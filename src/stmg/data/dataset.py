@@ -56,6 +56,12 @@ class Dataset:
             raise DataError(f"{self.name} has no split {split!r}; there are {', '.join(self.splits)}")
         return self.splits[split]
 
+    @property
+    def training_videos(self) -> tuple[Video, ...]:
+        """Those of the split to train on, or all where there is none: what is scored on is not learned from."""
+        splits = [self.splits["train"]] if "train" in self.splits else list(self.splits.values())
+        return tuple(video for split in splits for video in split)
+
     def labeled(self, split: str) -> Iterator[tuple[Video, int]]:
         """Every labeled frame of a split as (video, index)."""
         for video in self.videos(split):

@@ -10,7 +10,15 @@ import numpy as np
 
 from stmg.data.dataset import Dataset
 from stmg.data.video_file import VideoFile
-from stmg.evaluation.inputs import Model, check_classes, count_classes, describe_settings, open_data, open_model
+from stmg.evaluation.inputs import (
+    EVERY_FRAME,
+    Model,
+    check_classes,
+    count_classes,
+    describe_settings,
+    open_data,
+    open_model,
+)
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.results import AblationResult, AblationRow, AblationTable, FrameCost, Size, percent
 from stmg.evaluation.speed import time_interleaved
@@ -18,7 +26,7 @@ from stmg.evaluation.streams import StreamFigures, load_into_memory, read_frames
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
 from stmg.streaming.masks import Masking
-from stmg.streaming.schedulers import AlwaysKey, DriftBudget, FixedPeriod, Level, PaperScheduler, PerFramePruning
+from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level, PaperScheduler, PerFramePruning
 
 MASKS = "Pruning and masking (the paper's table 3)"
 SCHEDULES = "Scheduling (table 4)"
@@ -79,7 +87,7 @@ def ablate(
         plan.append((alternative, Setting(TRAINING, f"{label}, its own settings", {})))
 
     known: dict[Hashable, list[StreamFigures]] = {}
-    base = stream_figures(segmenter.another(scheduler=AlwaysKey(), max_change=None), dataset, split, subject.size)
+    base = stream_figures(segmenter.another(**EVERY_FRAME), dataset, split, subject.size)
     rows: list[tuple[str, AblationRow]] = []
     interrupted = False
     try:
@@ -118,7 +126,7 @@ def list_settings(segmenter: VideoSegmenter, has_vectors: bool = False) -> list[
     `has_vectors` if the video has motion vectors. The paper's tables are in the paper's mode: nothing is warped.
     """
     paper = PAPER_SETTINGS
-    base = Setting(REUSE, "base network", {"scheduler": AlwaysKey()}, timed=True)
+    base = Setting(REUSE, "base network", EVERY_FRAME, timed=True)
     fused = Setting(OURS, "  with key frames fused", {"fusion": FUSION})
     ours = [
         Setting(OURS, "the checkpoint's own settings", {}),

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from stmg.evaluation.ablate import PAPER_SETTINGS
 from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.evaluation.inputs import EVERY_FRAME
 from stmg.evaluation.live import LiveFigures, run_live
 from stmg.evaluation.speed import time_interleaved
 from stmg.evaluation.streams import StreamFigures
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.schedulers import AlwaysKey, FixedPeriod, Level
+from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame
 from stmg.video.labels import Labels
@@ -81,7 +82,7 @@ def count_methods(segmenter: VideoSegmenter) -> int:
 
 def _steppers(segmenter: VideoSegmenter) -> dict[str, VideoSegmenter]:
     steppers = {
-        NETWORK: segmenter.another(scheduler=AlwaysKey(), max_change=None),
+        NETWORK: segmenter.another(**EVERY_FRAME),
         COPIED: segmenter.another(scheduler=FixedPeriod(COPY_PERIOD, Level.CARRY), motion="none", max_change=None),
     }
     if segmenter.runtime.has_mask_generator:

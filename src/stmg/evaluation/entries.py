@@ -12,14 +12,14 @@ from stmg.errors import DataError, SettingsError
 from stmg.evaluation.ablate import PAPER_SETTINGS
 from stmg.evaluation.baselines import make_baselines
 from stmg.evaluation.clip import Clip
-from stmg.evaluation.inputs import Subject, check_classes, count_classes, open_model
+from stmg.evaluation.inputs import EVERY_FRAME, Subject, check_classes, count_classes, open_model
 from stmg.evaluation.method import BASE, Method
 from stmg.evaluation.results import Mode
 from stmg.evaluation.streams import Stepper
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.graph import GraphRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.schedulers import AlwaysKey, DriftBudget
+from stmg.streaming.schedulers import DriftBudget
 
 BUDGET_FACTORS = (0.5, 2.0, 4.0)  # beside baselines at several strides, streams at several budgets
 
@@ -64,9 +64,8 @@ def mode_entries(
     subject: Subject, spec: ModelSpec, scored: bool, modes: Sequence[Mode], base: Method = BASE
 ) -> dict[Method, Entry]:
     """A model on every frame, in each mode, and as in the paper."""
-    every_frame = {"scheduler": AlwaysKey(), "max_change": None}
     segmenter = subject.segmenter
-    entries = {base: Entry(segmenter.another(**every_frame), scored, spec=_with(spec, every_frame))}
+    entries = {base: Entry(segmenter.another(**EVERY_FRAME), scored, spec=_with(spec, EVERY_FRAME))}
     for mode in modes:
         memory = None if mode == "realtime" else spec  # that of a live stream depends on how fast frames come
         entries[replace(base, kind=mode)] = Entry(segmenter.another(), scored, mode, memory)
@@ -107,7 +106,7 @@ def other_entries(spec: ModelSpec, names: Sequence[str], clip: Clip) -> dict[Met
             size=spec.size,
             untrained=spec.untrained,
         )
-        other = _with(plain, {"scheduler": AlwaysKey()})
+        other = _with(plain, EVERY_FRAME)
         subject = open_model(other)
         entries[Method(kind="other-model", model=name)] = Entry(subject.segmenter, is_scored(subject, other, clip))
     return entries

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stmg.data.dataset import Dataset, Video
 from stmg.evaluation.accuracy import ConfusionMatrix, Consistency, Correspondence
-from stmg.evaluation.inputs import Model, Subject, open_data, open_model
+from stmg.evaluation.inputs import EVERY_FRAME, Model, Subject, open_data, open_model
 from stmg.evaluation.lanes import Answer, Lane, make_lanes
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.meters import StreamMeter
@@ -21,7 +21,7 @@ from stmg.evaluation.thumbnails import Thumbnails
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.flow import warp
 from stmg.streaming.motion import NoMotion
-from stmg.streaming.schedulers import AlwaysKey, FixedPeriod, Level
+from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame, Image
 from stmg.video.labels import Labels
@@ -103,7 +103,7 @@ def evaluate_pairs(
     """The paper's protocol: each labeled frame given the frame before it as its key frame, whatever came earlier."""
     between = Level.PARTIAL if segmenter.runtime.has_mask_generator else Level.CARRY
     pairs = segmenter.another(scheduler=FixedPeriod(2, between), fusion=0, max_change=None)
-    whole = segmenter.another(scheduler=AlwaysKey(), max_change=None)
+    whole = segmenter.another(**EVERY_FRAME)
     base, stream = (StreamFigures(ConfusionMatrix(dataset.num_classes)) for _ in range(2))
     with segmenter.runtime.exact_patterns():
         for video in dataset.videos(split):
@@ -139,7 +139,7 @@ class _Evaluation:
         on_frame: Callable[[FrameResult], None] | None = None,
     ) -> None:
         self.segmenter, self.size = subject.segmenter, subject.size
-        self.base = self.segmenter.another(scheduler=AlwaysKey(), max_change=None)
+        self.base = self.segmenter.another(**EVERY_FRAME)
         self.lanes, self.on_frame = lanes, on_frame
         self.base_meter = StreamMeter(dataset.num_classes)
         self.truth_consistency = Consistency(dataset.num_classes)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,13 +17,16 @@ from stmg.errors import DataError
 from stmg.evaluation.results import Mode, Size
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.schedulers import Scheduler
+from stmg.streaming.schedulers import AlwaysKey, Scheduler
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
 
 Model = VideoSegmenter | ModelSpec | str
 """A segmenter, or what `stmg.load` makes one from."""
 DEFAULT_SIZE = (360, 480)  # of a segmenter that takes any size
+
+EVERY_FRAME: Mapping[str, Any] = {"scheduler": AlwaysKey(), "max_change": None}
+"""The base network: nothing is carried, so there is no change to steer by."""
 
 
 class Subject(NamedTuple):

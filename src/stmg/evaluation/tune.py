@@ -188,6 +188,7 @@ def make_settings(result: TuneResult, spec: ModelSpec | None = None) -> SavedSet
     if result.best is None:
         return None
     setting = result.best.setting
+    same = spec if setting.model == result.model else None  # an export runs as it says itself
     scheduler = scheduler_fields(make_scheduler(setting))
     online = setting.mode in ("every frame", "online")
     notes: dict[str, object] = {
@@ -204,8 +205,8 @@ def make_settings(result: TuneResult, spec: ModelSpec | None = None) -> SavedSet
         motion=setting.motion,
         fusion=0.0 if setting.mode == "online" and result.best.miou is None else None,
         size=setting.size or result.size,
-        runtime=spec.runtime if spec is not None and setting.model == result.model else None,
-        precision=spec.precision if spec is not None and setting.model == result.model else None,
+        runtime=None if same is None else same.runtime,
+        precision=None if same is None else same.precision,
         threads=None if spec is None else spec.threads,
         notes=notes,
     )

@@ -34,6 +34,7 @@ class ImageFolder(FileSink):
             raise SettingsError(f"{self.path} holds images that stmg did not write; choose another output folder")
         for old in earlier:
             old.unlink()
+        self._is_marked = False
 
     @abstractmethod
     def _draw(self, result: FrameResult) -> PillowImage:
@@ -42,5 +43,7 @@ class ImageFolder(FileSink):
     def _write(self, result: FrameResult) -> None:
         data = io.BytesIO()
         self._draw(result).save(data, "PNG", compress_level=self.compression)
-        (self.path / MARKER).touch()
+        if not self._is_marked:
+            (self.path / MARKER).touch()
+            self._is_marked = True
         write_atomically(self.path / f"{result.index:06d}.png", data.getvalue())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from stmg.streaming.flow import Flow, Map, warp
+from stmg.video.labels import resize_plane
 
 Array = NDArray[np.float32]
 
@@ -31,11 +31,3 @@ def fuse_logits(now: Array, before: Array, flow: Flow | None, share: Map) -> Arr
     now = np.stack([resize_plane(plane, size) for plane in now])
     out: Array = now + resize_plane(share, size) * (then - now)
     return np.ascontiguousarray(out, np.float32)
-
-
-def resize_plane(plane: Map, size: tuple[int, ...]) -> Map:
-    """A plane (h, w) at another size."""
-    if plane.shape == size:
-        return plane
-    out: Map = cv2.resize(plane, size[::-1], interpolation=cv2.INTER_LINEAR)
-    return out

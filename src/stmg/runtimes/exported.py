@@ -13,7 +13,7 @@ import numpy as np
 
 from stmg.errors import ModelError, SettingsError, StmgError
 from stmg.files import path_inside
-from stmg.runtimes.arrays import Array, fuse_logits, resize_plane, warp_maps
+from stmg.runtimes.arrays import Array, fuse_logits, warp_maps
 from stmg.runtimes.engine import Arrays, Engine, Pair, Run, describe_engine
 from stmg.runtimes.labels import Foreground
 from stmg.runtimes.manifest import MANIFEST, read_manifest
@@ -32,7 +32,7 @@ from stmg.streaming.masks import Masks
 from stmg.streaming.runtime import Output
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Image, resize_image
-from stmg.video.labels import Labels
+from stmg.video.labels import Labels, resize_plane
 
 
 class Prepared(NamedTuple):

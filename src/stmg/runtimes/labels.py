@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import ModelError, SettingsError
-from stmg.runtimes.arrays import resize_plane
 from stmg.streaming.flow import Map
-from stmg.video.labels import MAX_CLASSES, Labels, find_best
+from stmg.video.labels import MAX_CLASSES, Labels, find_best, resize_plane
 
 ACTIVATIONS = ("logits", "probability")
 THRESHOLD = 0.5

@@ -55,7 +55,8 @@ class Models:
                 if replace(model.spec, streaming={}, size=None) == key:
                     return model
             segmenter = self._load(replace(spec, streaming={}))
-            working_size(spec)  # refuses one that the model cannot have
+            if spec.size is not None:
+                working_size(spec)  # refuses one that the model cannot have
             model = Model(Path(spec.name).name or spec.name, spec, segmenter, working_size(replace(spec, size=None)))
             self._loaded.append(model)
             return model

@@ -41,12 +41,7 @@ def collate(clips: list[Clip]) -> Batch:
 def make_clips(recipe: Recipe, dataset: Dataset, num_processes: int) -> Clips:
     """The clips of a recipe; processes share the memory for decoded frames."""
     aligned = recipe.stage == "stmg" and recipe.stmg.align
-    others = [open_dataset(path) for path in recipe.data.unlabeled]
-    # Others are scored on.
-    splits = [("train",) if "train" in other.splits else tuple(other.splits) for other in others]
-    unlabeled = tuple(
-        video for other, names in zip(others, splits, strict=True) for name in names for video in other.videos(name)
-    )
+    unlabeled = tuple(video for path in recipe.data.unlabeled for video in open_dataset(path).training_videos)
     share = recipe.data.cache_gb / (num_processes * max(1, recipe.data.workers))
     data = replace(recipe.data, cache_gb=share)
     return Clips(dataset, data.train, data, recipe.augment, recipe.motion, recipe.seed, aligned, unlabeled)

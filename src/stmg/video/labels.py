@@ -23,6 +23,14 @@ def resize_labels(labels: Labels, size: tuple[int, int]) -> Labels:
     return out
 
 
+def resize_plane(plane: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
+    """A plane (h, w) at another size."""
+    if plane.shape == size:
+        return plane
+    out: NDArray[np.float32] = cv2.resize(plane, size[::-1], interpolation=cv2.INTER_LINEAR)
+    return out
+
+
 def find_best(logits: NDArray[Any], size: tuple[int, int]) -> Labels:
     """The best class (H, W) of logits (C, h, w), upsampled to `size`.
 
@@ -32,9 +40,7 @@ def find_best(logits: NDArray[Any], size: tuple[int, int]) -> Labels:
     labels = np.zeros(size, np.uint8)
     number = np.empty(size, np.uint8)
     for index, plane in enumerate(logits):
-        plane = np.ascontiguousarray(plane, np.float32)
-        if plane.shape != size:
-            plane = cv2.resize(plane, size[::-1], interpolation=cv2.INTER_LINEAR)
+        plane = resize_plane(np.ascontiguousarray(plane, np.float32), size)
         better = cv2.compare(plane, best, cv2.CMP_GT)
         number.fill(index)
         cv2.copyTo(number, better, labels)

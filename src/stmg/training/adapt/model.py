@@ -16,7 +16,8 @@ from stmg.runtimes.torch import find_device
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.fit import fit_motion
 from stmg.streaming.motion import AutoMotion
-from stmg.training.adapt.train import Adapted, AdaptSettings, Progress, train_corrector
+from stmg.training.adapt.settings import AdaptSettings
+from stmg.training.adapt.train import Adapted, Progress, train_corrector
 from stmg.training.adapt.write import write_adapted
 from stmg.training.resume import STATE as RESUME
 from stmg.video.frames import Frame
@@ -91,7 +92,5 @@ def list_videos(sources: Sequence[str | Path]) -> list[Video]:
     videos: list[Video] = []
     for source in sources:
         is_plain = Path(source).is_dir() and not is_dataset(source)
-        splits = (open_images(Path(source)) if is_plain else open_dataset(source)).splits
-        chosen = [splits["train"]] if "train" in splits else splits.values()
-        videos += [video for split in chosen for video in split]
+        videos += (open_images(Path(source)) if is_plain else open_dataset(source)).training_videos
     return videos

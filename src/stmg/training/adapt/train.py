@@ -8,7 +8,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from stmg.checkpoints.tensor_files import write_state
 from stmg.data.dataset import Video
-from stmg.errors import SettingsError, require
+from stmg.errors import SettingsError
 from stmg.files import atomic_path
 from stmg.networks.corrector import Corrector, Shape
 from stmg.runtimes.torch_corrector import TorchCorrector, count_correction
@@ -29,6 +29,7 @@ from stmg.training.adapt.check import Check, check_corrector
 from stmg.training.adapt.clips import ClipSource
 from stmg.training.adapt.learning import correction_loss, fit_shape, group_parameters, one_cycle
 from stmg.training.adapt.pairs import Pair, PairStore, Watching, find_cases, make_pair
+from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.averaging import moving_average
 from stmg.training.log import Log
 from stmg.training.processes import defer_interrupt
@@ -39,33 +40,6 @@ STORE_BYTES, MOST_PAIRS = 1.5e9, 4000
 AVERAGE = 0.99  # decay of the average of the weights
 SAVE_EVERY, REPORT_EVERY = 100, 10
 UNCOUNTED = Shape(32, 5, 1)  # of the corrector of a network whose cost is not known
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdaptSettings:
-    """How a corrector is trained."""
-
-    cost: float = 0.05
-    """Most multiply-accumulates of the corrector, relative to the network's."""
-    minutes: float = 15.0
-    """How long it may take, about; steps and pairs follow, where they are not given."""
-    longest: int = 8
-    """Frames between which pairs are taken."""
-    still_share: float = 0.5
-    """Of the clips that are stills set in motion."""
-    steps: int | None = None
-    pairs: int | None = None
-    batch: int = 16
-    learning_rate: float = 2e-3
-    seed: int = 0
-    checks: int = 40
-    """Clips, held out, on which it is compared with motion alone."""
-
-    def __post_init__(self) -> None:
-        require(0 < self.cost <= 1, "cost is above 0 and at most 1", self.cost)
-        require(self.minutes > 0, "minutes is above 0", self.minutes)
-        require(self.longest >= 2, "longest is at least 2", self.longest)
-        require(0 <= self.still_share <= 1, "still_share is from 0 to 1", self.still_share)
 
 
 class Progress(NamedTuple):
