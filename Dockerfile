@@ -1,7 +1,7 @@
 # stmg serve in a container. Build and run:
 #   docker build -t stmg .
 #   docker run --rm -p 8000:8000 -e STMG_TOKEN=... -v "$PWD/videos:/videos:ro" stmg /videos/drive.mp4 --model lite0-camvid
-# Cameras need `--device /dev/video0`. Exported models run without PyTorch: build with --build-arg EXTRAS=serve,openvino.
+# Cameras need `--device /dev/video0 --group-add video`. Exported models run without PyTorch: build with --build-arg EXTRAS=serve,openvino.
 FROM python:3.12-slim AS build
 WORKDIR /build
 COPY pyproject.toml README.md LICENSE ./

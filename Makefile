@@ -64,4 +64,4 @@ $(VENV)/.installed-docs: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) out build dist .coverage*
+	rm -rf $(VENV) out/site out/demo build dist .coverage*

@@ -2,13 +2,14 @@
 
 python benchmarks/budgets.py MODEL CAMVID
 python benchmarks/budgets.py small-streets street:40-47
-python benchmarks/budgets.py ddrnet39-camvid CAMVID --mode online --budgets 0.5 0.6 0.7 --longest 30 --stills 6
+python benchmarks/budgets.py ddrnet39-camvid CAMVID --mode online --budgets 0.4 0.5 0.6 --longest 30 --speed 3
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +28,12 @@ from stmg.streaming.schedulers import DriftBudget, Level
 SIZE, LENGTH = (360, 480), 61
 CLASSES = 11
 MOTION = Motion(zoom=0.02, pan=0.01, roll=0.2, tilt=0.01, object_speed=0.01, max_gap=1)
+SPEEDS = ("zoom", "pan", "roll", "tilt", "object_speed")
 
 Clip = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
-def clips(path: str, number: int) -> Iterator[Clip]:
+def clips(path: str, number: int, speed: float) -> Iterator[Clip]:
     """Videos with labels: rendered streets, or stills of the training split, each as a few seconds of video."""
     dataset = open_dataset(path)
     if path.startswith("street:"):
@@ -45,11 +47,12 @@ def clips(path: str, number: int) -> Iterator[Clip]:
         return
     movable = tuple(dataset.class_names.index(name) for name in ("Car", "Pedestrian", "Bicyclist"))
     stills = list(dataset.labeled("train"))
+    motion = replace(MOTION, **{key: speed * getattr(MOTION, key) for key in SPEEDS})
     for seed, (video, index) in enumerate(stills[:: len(stills) // number]):
         image, labels = video.image(index), video.truth(index)
         assert labels is not None
         rng = np.random.default_rng(seed)
-        yield clip_from_still(image, labels, LENGTH, MOTION, movable, plain_look(labels.shape, SIZE), rng)
+        yield clip_from_still(image, labels, LENGTH, motion, movable, plain_look(labels.shape, SIZE), rng)
 
 
 def main() -> None:
@@ -61,11 +64,14 @@ def main() -> None:
     parser.add_argument("--longest", type=int, nargs="+", default=(12, 24, 48))
     parser.add_argument("--motions", nargs="+", choices=DIS_LEVELS, default=tuple(DIS_LEVELS))
     parser.add_argument("--stills", type=int, default=12)
+    parser.add_argument(
+        "--speed", type=float, default=1.0, help="how fast stills move; 3: as many are computed as on a drive"
+    )
     arguments = parser.parse_args()
     segmenter = stmg.load(arguments.model)
     runtime = segmenter.runtime
     logits: dict[int, NDArray[np.float32]] = {}
-    videos, base = list(clips(arguments.data, arguments.stills)), ConfusionMatrix(CLASSES)
+    videos, base = list(clips(arguments.data, arguments.stills, arguments.speed)), ConfusionMatrix(CLASSES)
     for frames, truths in videos:
         for frame, truth in zip(frames, truths, strict=True):
             found = runtime.full(runtime.prepare(frame)).logits

@@ -165,7 +165,7 @@ def test_what_cannot_be_honored_is_refused_by_name(plain):
         VideoSegmenter(plain, device="cpu")
     with pytest.raises(
         SettingsError,
-        match=r"no option 'shedule'; there are mode, working_size, scheduler, offline, motion, .*, class_names",
+        match=r"no option 'shedule'; there are mode, working_size, own_size, scheduler, .*, class_names",
     ):
         VideoSegmenter(plain, shedule="paper")
     with pytest.raises(SettingsError, match="no option 'shedule'"):

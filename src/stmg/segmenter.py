@@ -25,7 +25,7 @@ from stmg.streaming.runtime import Runtime
 from stmg.streaming.settings import MODES as MODES
 from stmg.streaming.settings import StreamSettings, make_settings
 from stmg.streaming.state import FrameResult, FrameState
-from stmg.streaming.working_size import restore, shrink, stream_at_size
+from stmg.streaming.working_size import choose_size, restore, shrink, stream_at_size
 from stmg.video.frames import as_frame
 from stmg.video.pace import PacedSource
 from stmg.video.sources import VideoSource, open_video
@@ -94,6 +94,12 @@ class VideoSegmenter(Pretrained):
             with closing(open_video(source)) as opened:
                 yield from self.stream(opened, mode=mode, executor=executor)
             return
+        if isinstance(source, VideoSource | PacedSource):
+            own, fixed = self.settings.own_size, self.runtime.input_size
+            fitted = choose_size(self.settings.working_size, own, source.size, fixed)
+            if fitted != self.settings.working_size:
+                yield from self.another(working_size=fitted).stream(source, mode=mode, executor=executor)
+                return
         if mode not in (None, *MODES):
             raise SettingsError(f"mode is one of {', '.join(MODES)}; got {mode!r}")
         if self.settings.motion.needs_vectors and isinstance(source, VideoSource | PacedSource):

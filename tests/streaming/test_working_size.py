@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import stmg
+from clips import clip
 from stmg.streaming.working_size import fit_size, shrink
 from stmg.video.frames import Frame, resize_image
 from stmg.video.labels import resize_labels
@@ -57,6 +58,24 @@ def test_frames_given_one_by_one_are_resized_too():
         result = segmenter.step(frame)
         assert result.labels.shape == frame.shape[:2]
         assert np.array_equal(result.image, frame)
+
+
+@pytest.mark.parametrize("mode", ["offline", "online", "realtime"])
+def test_a_large_video_is_computed_at_the_size_of_the_model_in_its_own_shape(tmp_path, mode):
+    sizes = set()
+
+    def dark(image):
+        sizes.add(image.shape[:2])
+        return np.zeros((2, 8, 8), np.float32)
+
+    path = clip(tmp_path / "large.mp4", 6, size=(240, 480))
+    segmenter = stmg.VideoSegmenter(dark, own_size=(48, 96))
+    assert {result.labels.shape for result in segmenter.stream(path, mode=mode)} == {(240, 480)}
+    assert sizes == {(48, 96)}
+    list(segmenter.another(own_size=None).stream(path, mode=mode))
+    list(segmenter.another(working_size=(64, 64)).stream(path, mode=mode))
+    list(segmenter.stream(panning(2, size=(120, 120)), mode=mode))  # frames of one's own stay as they are
+    assert sizes == {(48, 96), (240, 480), (64, 64), (120, 120)}
 
 
 def test_a_size_that_is_none_is_refused():

@@ -82,6 +82,7 @@ class Card:
         """How a stream is meant to be segmented."""
         palette = np.array(self.palette) if self.palette else default_palette(MAX_CLASSES)
         return StreamSettings(
+            own_size=self.size,
             scheduler=read_scheduler(self.scheduler),
             offline=read_scheduler(self.offline),
             motion=make_motion_estimator(self.motion),

@@ -8,21 +8,9 @@ from stmg.checkpoints.resolve import ModelSpec, is_export, is_graph_file, is_net
 from stmg.checkpoints.user_code import call_user_function, is_user_function
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.delay import limit_delay
-from stmg.streaming.working_size import fit_size
+from stmg.streaming.working_size import choose_size
 
 Size = tuple[int, int]
-
-
-def choose_size(segmenter: VideoSegmenter, wanted: Size | None, own: Size | None, source: Size | None) -> Size | None:
-    """(height, width) to work at for a source of this size; None: at the source's own.
-
-    wanted: the size that was given, if any.
-    own: the size that the model is meant for, if it is known.
-    """
-    if wanted is not None or own is None or source is None:
-        return wanted
-    size = fit_size(own, source)
-    return size and (segmenter.runtime.input_size or size)  # else frames would be stretched to it anyway
 
 
 class SourceSegmenters:
@@ -36,7 +24,7 @@ class SourceSegmenters:
         """The segmenter for a source of this size, with windows as short as the delay asks for."""
         options = dict[str, object]()
         segmenter, own = self._load(source_size)
-        size = choose_size(segmenter, self.spec.size, own, source_size)
+        size = choose_size(self.spec.size, own, source_size, segmenter.runtime.input_size)
         if size is not None:
             options["working_size"] = size
         if delay is not None:

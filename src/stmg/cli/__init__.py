@@ -57,7 +57,7 @@ VERBS = {
         (
             "stmg segment drive.mp4 --model lite0-camvid --size 360x480 --out out/drive",
             "stmg segment camera:0 --model out/lite0-openvino --save records",
-            "stmg segment frames --model nets.py:build --scheduler fixed:period=3",
+            "stmg segment frames --model nets.py:build --scheduler fixed:period=3,between=carry",
         ),
     ),
     "batch": Verb(

@@ -85,6 +85,7 @@ class _Playback:
     """As much of a video source as pacing needs: frames in memory, numbered, at a rate."""
 
     name = "frames in memory"
+    size = None  # they have the size to work at already
 
     def __init__(self, frames: Sequence[Frame], rate: float) -> None:
         self.fps = rate

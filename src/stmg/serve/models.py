@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stmg.checkpoints.for_source import choose_size
 from stmg.checkpoints.resolve import ModelSpec, resolve, working_size
 from stmg.segmenter import VideoSegmenter
 from stmg.serve.figures import FigureCounter
 from stmg.streaming.realtime import step_back
+from stmg.streaming.working_size import choose_size
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Model:
 
     def working_size(self, spec: ModelSpec, source: tuple[int, int] | None) -> tuple[int, int] | None:
         """(height, width) to work at for a source of this size; None: at its own."""
-        return choose_size(self.segmenter, spec.size, self.own_size, source)
+        return choose_size(spec.size, self.own_size, source, self.segmenter.runtime.input_size)
 
 
 class Models:

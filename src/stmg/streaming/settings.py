@@ -30,6 +30,9 @@ class StreamSettings:
     """offline, online or realtime; None: as the source suggests."""
     working_size: tuple[int, int] | None = None
     """(H, W) that frames are resized to before all else, and labels back from; None: frames stay as they are."""
+    own_size: tuple[int, int] | None = None
+    """(H, W) that the network is meant for: a larger video, camera or URL is computed at as many pixels, in its own
+    shape, unless `working_size` is given; None: it is not known. Frames that you hand in yourself stay as they are."""
     scheduler: Scheduler = field(default_factory=DriftBudget)
     """Which frames get how much: drift, paper, fixed, per-frame, always-key, or a scheduler."""
     offline: Scheduler = field(default_factory=lambda: make_scheduler("drift", **OFFLINE))
@@ -56,10 +59,11 @@ class StreamSettings:
     def __post_init__(self) -> None:
         if self.mode not in (None, *MODES):
             raise SettingsError(f"mode is one of {', '.join(MODES)}; got {self.mode!r}")
-        if self.working_size is not None:
-            sides = tuple(self.working_size)
-            check_size(sides, "working_size")
-            object.__setattr__(self, "working_size", sides)
+        for name in ("working_size", "own_size"):
+            if getattr(self, name) is not None:
+                sides = tuple(getattr(self, name))
+                check_size(sides, name)
+                object.__setattr__(self, name, sides)
         # Frozen, so names become objects here and nowhere else.
         if isinstance(self.scheduler, str):
             object.__setattr__(self, "scheduler", make_scheduler(self.scheduler))

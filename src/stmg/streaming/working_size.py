@@ -31,6 +31,24 @@ def fit_size(own: tuple[int, int], source: tuple[int, int]) -> tuple[int, int] |
     return height, width
 
 
+def choose_size(
+    wanted: tuple[int, int] | None,
+    own: tuple[int, int] | None,
+    source: tuple[int, int] | None,
+    fixed: tuple[int, int] | None,
+) -> tuple[int, int] | None:
+    """(H, W) to work at for a source of this size; None: at the source's own.
+
+    wanted: the size that was given, if any.
+    own: the size that the model is meant for, if it is known.
+    fixed: the only size its network takes, if there is one.
+    """
+    if wanted is not None or own is None or source is None:
+        return wanted
+    size = fit_size(own, source)
+    return size and (fixed or size)  # else frames would be stretched to it anyway
+
+
 def shrink(frame: Frame, size: tuple[int, int]) -> Frame:
     """A frame at the size to work at."""
     image = frame.image

@@ -41,6 +41,11 @@ class PacedSource:
         self._due = 0.0
         """When `_next` is to be shown."""
 
+    @property
+    def size(self) -> tuple[int, int] | None:
+        """(height, width) of its frames, if the source declares it."""
+        return self.source.size
+
     def keep_motion_vectors(self) -> None:
         """Fill `Frame.vectors`; only before the first frame is read."""
         self.source.keep_motion_vectors()
