@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from clips import clip
 from commands import is_one_line, run_stmg, start_stmg
 
 
@@ -36,7 +37,8 @@ def test_a_folder_of_videos_is_segmented_and_not_again(samples, videos, tmp_path
     done = run_stmg(*command)
     assert done.returncode == 0, done.stderr
     assert "2 videos: 0 done, 0 failed, 2 skipped" in done.stdout
-    assert [entry["status"] for entry in read_manifest(tmp_path / "out")] == ["skipped", "skipped"]
+    statuses = {entry["folder"]: entry["status"] for entry in read_manifest(tmp_path / "out")}
+    assert statuses == {"one.mp4": "skipped", "two.mp4": "skipped", "broken.mp4": "failed"}  # its line stays
 
 
 def test_a_batch_writes_what_segment_writes(samples, tmp_path):
@@ -83,7 +85,16 @@ def test_a_model_that_does_not_exist_fails_no_video(videos, tmp_path):
     done = run_stmg("batch", videos, "-m", tmp_path / "none", "-o", tmp_path / "out")
     assert done.returncode == 2
     assert is_one_line(done.stderr)
-    assert read_manifest(tmp_path / "out") == []
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_could_be_read_only_in_part_is_said(samples, tmp_path):
+    video = clip(tmp_path / "cut.mkv", 60)
+    video.write_bytes(video.read_bytes()[: video.stat().st_size * 6 // 10])
+    done = run_stmg("batch", video, "-m", samples.model, "-o", tmp_path / "out", "--save", "records")
+    assert done.returncode == 0, done.stderr
+    (note,) = (line for line in done.stdout.splitlines() if line.startswith("cut.mkv: "))
+    assert "of 2.4 seconds" in note
 
 
 def test_an_interruption_keeps_what_is_done(videos, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stmg.errors import MissingPackageError, SettingsError, VideoError
-from stmg.jobs.videos import find_videos
+from stmg.jobs.videos import Video, find_videos, keep_names
 
 
 @pytest.fixture
@@ -75,10 +75,32 @@ def test_a_folder_of_images_is_one_video(tmp_path):
 def test_what_a_batch_wrote_is_not_segmented(tree):
     for out in (tree / "deep", tree / ".." / "in" / "deep"):
         assert [video.name for video in find_videos([tree], without=str(out))] == ["x2.mp4", "x10.MKV"]
+    with pytest.raises(VideoError, match=r"all of these lie in the output folder .*in; choose another --out"):
+        find_videos([tree, tree / "x2.mp4"], without=str(tree))
 
 
 def test_a_path_may_go_up_and_down(tree):
     assert find_videos([tree / "deep" / "..", tree]) == find_videos([tree])
+
+
+def test_a_name_does_not_lead_out_of_the_output_folder(tmp_path):
+    memory = fsspec.filesystem("memory")
+    for path in ("/out/a/1.mp4", "/out/b/../../../home/2.mp4"):
+        memory.pipe_file(path, b"123")
+    (tmp_path / "list.txt").write_text("memory://out/a/1.mp4\nmemory://out/b/../../../home/2.mp4\n")
+    for argument in (tmp_path / "list.txt", "memory://out/b/*/*/*/home/*.mp4"):
+        with pytest.raises(VideoError, match=r"2\.mp4 would go to '.*\.\./home/2\.mp4', which is not inside"):
+            find_videos([argument])
+
+
+def test_names_of_an_earlier_run_are_kept_unless_another_video_has_them():
+    videos = [Video(f"/d/{name}", name, 1, "") for name in ("drives/a.mp4", "drives/b.mp4", "other/a.mp4", "c.mp4")]
+    earlier = {"/d/drives/a.mp4": "a.mp4", "/d/drives/b.mp4": "c.mp4", "/d/gone.mp4": "gone.mp4"}
+    kept = keep_names(videos, earlier)
+    assert [video.name for video in kept] == ["a.mp4", "drives/b.mp4", "other/a.mp4", "c.mp4"]
+    assert [video.source for video in kept] == [video.source for video in videos]
+    with pytest.raises(VideoError, match="not inside the output folder"):
+        keep_names(videos, {"/d/c.mp4": "../c.mp4"})
 
 
 def test_other_storages_are_searched_alike():

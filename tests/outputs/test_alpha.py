@@ -69,8 +69,9 @@ def test_a_cutout_on_a_color_is_blended_with_it(tmp_path: Path) -> None:
 def test_images_of_an_earlier_run_are_removed(tmp_path: Path) -> None:
     for name in ("000099.png", MARKER):
         (tmp_path / name).touch()
-    CutoutImages(tmp_path).close()
-    assert [path.name for path in tmp_path.iterdir()] == [MARKER]
+    with CutoutImages(tmp_path) as sink:
+        sink.write(soft(3))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [MARKER, "000003.png"]
 
 
 def test_several_classes_have_no_foreground(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from results import PALETTE, result, write_frames
+from stmg.errors import SettingsError
+from stmg.outputs.image_folder import MARKER
 from stmg.outputs.label_images import LabelImages
 from stmg.outputs.overlay_video import OverlayVideo
 from stmg.outputs.records import Records
@@ -26,6 +28,27 @@ def test_a_run_without_frames_leaves_no_broken_files(tmp_path: Path) -> None:
     with Sinks(OverlayVideo(tmp_path / "overlay.mp4", 25), Timeline(tmp_path / "timeline.png")):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_without_frames_or_that_is_refused_leaves_what_another_wrote(tmp_path: Path) -> None:
+    def make() -> Sinks:
+        return Sinks(Records(tmp_path / "records.jsonl"), LabelImages(tmp_path / "labels", PALETTE))
+
+    with make() as sink:
+        sink.write(result(0))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with make():
+        pass
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert len(before) == 3  # with the marker of the images
+    with make() as sink:
+        sink.write(result(1))
+    assert json.loads((tmp_path / "records.jsonl").read_text())["index"] == 1
+    assert [path.name for path in (tmp_path / "labels").glob("*.png")] == ["000001.png"]
+    (tmp_path / "labels" / MARKER).unlink()
+    with pytest.raises(SettingsError, match="stmg did not write"):
+        make()
+    assert json.loads((tmp_path / "records.jsonl").read_text())["index"] == 1
 
 
 class Failing(Sink):

@@ -147,6 +147,9 @@ def _run(run: BatchRun, console: Console) -> bool:
             what = entry.reason or f"{entry.frames} frames in {entry.seconds:.1f} s"
             line = f"[{COLORS[entry.status]}]{entry.status}[/] {escape(entry.folder)}: {escape(what)}"
             bar.console.print(line, soft_wrap=True, highlight=False)
+        if entry.status == "done" and entry.note:
+            note = f"[yellow]{escape(entry.folder)}: {escape(entry.note)}[/]"
+            bar.console.print(note, soft_wrap=True, highlight=False)
 
     with bar:
         task = bar.add_task("segmenting", total=None, status=f"0/{number} videos")

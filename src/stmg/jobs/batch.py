@@ -16,7 +16,7 @@ from stmg.jobs.manifest import Entry, Manifest
 from stmg.jobs.pool import LocalPool, Pool
 from stmg.jobs.storage import WORK, Folder, open_storage
 from stmg.jobs.task import CHUNK, BatchSettings, Figures, Outcome, Part, Task, read_marker
-from stmg.jobs.videos import Video, find_videos
+from stmg.jobs.videos import Video, find_videos, keep_names
 
 READERS = 16  # markers read at once: on far storage each takes a while
 
@@ -129,12 +129,14 @@ class BatchRun:
     def _run(self) -> None:
         if self.out.is_local:
             self.out.remove(WORK)  # of a run that was killed
+        self.videos = keep_names(self.videos, self.manifest.load())
         self._skip_done()
         try:
             if self._queue:
                 self._work()
         finally:
-            self.manifest.write()
+            if self.manifest.entries:
+                self.manifest.write()
             if self.out.is_local:
                 self.out.remove(WORK)
 

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass
 
+from stmg.files import build_dataclass
 from stmg.jobs.storage import Folder
 from stmg.jobs.task import Figures
 from stmg.jobs.videos import Video
@@ -38,11 +39,25 @@ class Entry:
 
 
 class Manifest:
-    """The entries of a batch, written whole every few seconds; what a crash loses of it, markers know."""
+    """The entries of a run, written whole every few seconds; what a crash loses of it, markers know.
+
+    Those of earlier runs stay in the file, until the folder they are about gets another.
+    """
 
     def __init__(self, out: Folder) -> None:
         self.entries: dict[str, Entry] = {}
+        self._earlier: dict[str, Entry] = {}
         self._out, self._written = out, 0.0
+
+    def load(self) -> dict[str, str]:
+        """Read the entries of earlier runs; the folder of each of their videos."""
+        for line in (self._out.read(MANIFEST) or b"").splitlines():
+            try:
+                entry = build_dataclass(Entry, json.loads(line))
+            except (TypeError, ValueError):
+                continue  # a line that somebody else wrote
+            self._earlier[entry.folder] = entry
+        return {entry.video: entry.folder for entry in self._earlier.values()}
 
     def add(self, video: Video, status: str, figures: Figures, reason: str = "", parts: int = 1) -> Entry:
         seconds = round(figures.seconds, 3)
@@ -63,7 +78,8 @@ class Manifest:
         return entry
 
     def write(self) -> None:
-        lines = [json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in self.entries.values()]
+        entries = self._earlier | self.entries
+        lines = [json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in entries.values()]
         self._out.write(MANIFEST, "".join(lines).encode())
         self._written = time.monotonic()
 

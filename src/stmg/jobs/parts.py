@@ -50,7 +50,7 @@ def _move_images(out: Folder, task: Task, names: Sequence[str], parts: Sequence[
     if out.read(begun) != task.key.encode():
         out.remove(f"{video}/{MARKER}")
         for name in names:
-            out.remove(f"{video}/{name}")
+            out.remove_images(f"{video}/{name}")
         out.write(begun, task.key.encode())
     for name in names:
         for part in parts:

@@ -1,4 +1,4 @@
-"""Storage: folders and videos wherever fsspec reaches: local paths, file://, memory://, s3://, gs://, ..."""
+"""Storage: folders and videos by fsspec: local paths, object stores such as s3:// and gs://, http:// for reading."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from stmg.errors import MissingPackageError, SettingsError
 from stmg.files import write_atomically
+from stmg.outputs.image_folder import MARKER
 
 WORK = ".work"
 """Folder of what is being written, in an output folder on this machine."""
@@ -96,7 +97,8 @@ class Folder:
     def publish(self, folder: Path, name: str) -> None:
         """Move what is in a work folder here, each entry in the place of what there was under its name."""
         for entry in sorted(folder.iterdir()):
-            self.remove(f"{name}/{entry.name}")
+            remove = self.remove_images if entry.is_dir() else self.remove
+            remove(f"{name}/{entry.name}")
             target = self._at(f"{name}/{entry.name}")
             if self.is_local:
                 Path(target).parent.mkdir(parents=True, exist_ok=True)
@@ -127,6 +129,21 @@ class Folder:
             shutil.rmtree(path)
         elif self.system.exists(path):
             self.system.rm(path, recursive=True)
+
+    def check_images(self, name: str) -> None:
+        """Refuse a folder with files that stmg did not write, which new images would replace."""
+        path = self._at(name)
+        if not self.system.exists(f"{path}/{MARKER}") and self.system.find(path):
+            raise SettingsError(f"{path} holds files that stmg did not write; choose another output folder")
+
+    def remove_images(self, name: str) -> None:
+        """Remove a folder of images that stmg wrote, if it is there."""
+        self.check_images(name)
+        files = self.system.find(self._at(name))
+        images = [path for path in files if not path.endswith(f"/{MARKER}")]
+        if images:  # before the marker, without which what an interruption leaves would be refused
+            self.system.rm(images)
+        self.remove(name)
 
     def _at(self, name: str) -> str:
         return f"{self.path}/{name}"

@@ -12,7 +12,8 @@ from typing import Any
 
 from fsspec.utils import get_protocol
 
-from stmg.errors import VideoError
+from stmg.errors import SettingsError, VideoError
+from stmg.files import path_inside, quote
 from stmg.jobs.storage import full_name, open_storage
 from stmg.video.readers import IMAGE_SUFFIXES, natural_order
 
@@ -45,7 +46,7 @@ def find_videos(arguments: Iterable[str | Path], without: str | None = None) -> 
     such as "drives/*.mp4"; or a .txt file with one argument a line. Outputs are named by the path below the folder or
     below where the pattern begins; of single videos, below the folder that holds them all.
 
-    without: a folder that is not searched, where the outputs go.
+    without: a folder that is not searched, where the outputs go; an error if all of the videos lie there.
     """
     videos: dict[str, Video] = {}
     singles: list[Video] = []
@@ -68,8 +69,23 @@ def find_videos(arguments: Iterable[str | Path], without: str | None = None) -> 
     videos |= {video.source: video for video in _rename(singles)}
     if without is not None:
         below = f"{full_name(*open_storage(without))}/"
-        videos = {source: video for source, video in videos.items() if not source.startswith(below)}
-    return sorted(_tell_apart(videos.values()), key=lambda video: natural_order(Path(video.name)))
+        outside = {source: video for source, video in videos.items() if not source.startswith(below)}
+        if videos and not outside:
+            raise VideoError(f"all of these lie in the output folder {without}; choose another --out")
+        videos = outside
+    return sorted(map(_check_name, _tell_apart(videos.values())), key=lambda video: natural_order(Path(video.name)))
+
+
+def keep_names(videos: list[Video], names: Mapping[str, str]) -> list[Video]:
+    """Videos under the names they had before, so that others beside them do not rename what is done.
+
+    names: by source. One that another video goes by now is not kept.
+    """
+    taken = {video.name for video in videos}
+    return [
+        _check_name(replace(video, name=name)) if (name := names.get(video.source)) and name not in taken else video
+        for video in videos
+    ]
 
 
 def _read_lists(arguments: Iterable[str]) -> Iterable[str]:
@@ -119,6 +135,18 @@ def _describe(system: Any, files: Mapping[str, Mapping[str, Any]], root: str) ->
         Video(full_name(system, path), path[len(root) :].strip("/"), info.get("size") or 0, _stamp(info))
         for path, info in files.items()
     ]
+
+
+def _check_name(video: Video) -> Video:
+    """The video itself; an error if its outputs would not be inside the output folder."""
+    try:
+        path_inside(Path(), video.name)
+    except SettingsError:
+        raise VideoError(
+            f"the outputs of {video.source} would go to {quote(video.name)}, which is not inside the output folder; "
+            "give its path or URL without .."
+        ) from None
+    return video
 
 
 def _stamp(info: Mapping[str, Any]) -> str:

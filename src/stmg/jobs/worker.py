@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stmg.checkpoints.for_source import SourceSegmenters
-from stmg.jobs.parts import join_parts
+from stmg.jobs.parts import IMAGES, join_parts
 from stmg.jobs.storage import Folder, fetch
 from stmg.jobs.task import MARKER, PARTS, BatchSettings, Figures, Outcome, Part, Task, read_marker
 from stmg.outputs.background import Background
-from stmg.outputs.choose import make_sinks
+from stmg.outputs.choose import OUTPUTS, make_sinks
 from stmg.outputs.summary import Summary
 from stmg.streaming.motion import AutoMotion
 from stmg.video.sources import VideoSource, open_video
@@ -59,6 +59,9 @@ class Worker:
         return None if figures is None else Outcome(task, "done", figures)
 
     def _segment(self, task: Task, started: float) -> Outcome:
+        for output in self.settings.outputs:
+            if output in IMAGES:  # refused now rather than after all the work
+                self.out.check_images(f"{task.folder}/{OUTPUTS[output]}")
         with fetch(task.video.source) as path:
             if task.part is None:
                 parts = self._cut(path)

@@ -20,7 +20,8 @@ MARKER = ".stmg"
 class ImageFolder(FileSink):
     """One PNG per frame, named by its index. A file appears only when it is complete.
 
-    Those of an earlier run are removed first; a folder with such images that no run wrote is refused.
+    Those of an earlier run are removed before the first is written; a folder with such images that no run wrote is
+    refused.
     """
 
     compression = 6
@@ -29,12 +30,9 @@ class ImageFolder(FileSink):
     def __init__(self, folder: str | Path) -> None:
         super().__init__(folder)
         self.path.mkdir(parents=True, exist_ok=True)
-        earlier = list(self.path.glob("[0-9]" * 6 + ".png"))
-        if earlier and not (self.path / MARKER).exists():
+        if self._find_images() and not (self.path / MARKER).exists():
             raise SettingsError(f"{self.path} holds images that stmg did not write; choose another output folder")
-        for old in earlier:
-            old.unlink()
-        self._is_marked = False
+        self._begun = False
 
     @abstractmethod
     def _draw(self, result: FrameResult) -> PillowImage:
@@ -43,7 +41,16 @@ class ImageFolder(FileSink):
     def _write(self, result: FrameResult) -> None:
         data = io.BytesIO()
         self._draw(result).save(data, "PNG", compress_level=self.compression)
-        if not self._is_marked:
-            (self.path / MARKER).touch()
-            self._is_marked = True
+        if not self._begun:
+            self._begin()
         write_atomically(self.path / f"{result.index:06d}.png", data.getvalue())
+
+    def _begin(self) -> None:
+        """Nothing is removed before the first frame, so a run without frames leaves the images of another."""
+        for old in self._find_images():
+            old.unlink()
+        (self.path / MARKER).touch()
+        self._begun = True
+
+    def _find_images(self) -> list[Path]:
+        return list(self.path.glob("[0-9]" * 6 + ".png"))

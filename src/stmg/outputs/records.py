@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stmg.outputs.sink import FileSink, name_errors
+from stmg.outputs.sink import FileSink
 from stmg.streaming.audit import Audit
 from stmg.streaming.state import FrameResult
 from stmg.video.labels import IGNORE
@@ -30,11 +30,12 @@ class Records(FileSink):
         super().__init__(path)
         self.areas, self.class_names = areas, tuple(class_names)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with name_errors(self.path):
-            self._file = io.FileIO(self.path, "wb")  # unbuffered: each line is handed over whole
+        self._file: io.FileIO | None = None
         self._complete = 0
 
     def _write(self, result: FrameResult) -> None:
+        if self._file is None:  # not before the first frame, so a run without frames leaves the records of another
+            self._file = io.FileIO(self.path, "wb")  # unbuffered: each line is handed over whole
         record = describe_result(result, self.areas, self.class_names)
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         written = 0
@@ -48,7 +49,8 @@ class Records(FileSink):
         self._complete += len(line)
 
     def _finish(self) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
 
 
 def describe_result(result: FrameResult, areas: bool = False, class_names: Sequence[str] = ()) -> dict[str, object]:

@@ -1,0 +1,40 @@
+"""The manifest of an output folder: what became of every video of all its runs."""
+
+import json
+
+import pytest
+
+import stmg
+from clips import clip
+from stmg.jobs.manifest import MANIFEST
+
+
+def test_more_videos_change_no_name_and_no_line_of_those_before(drives, make_run, tmp_path):
+    videos, out = tmp_path / "list.txt", tmp_path / "out"
+    one, two, other = (tmp_path / name for name in ("drives/a.mp4", "drives/b.mp4", "other/a.mp4"))
+    for path in (one, two, other):
+        path.parent.mkdir(exist_ok=True)
+        clip(path, 3)
+    for listed, expected in (
+        ((one, two), {"a.mp4": "done", "b.mp4": "done"}),
+        ((one, two, other), {"a.mp4": "skipped", "b.mp4": "skipped", "other/a.mp4": "done"}),
+        ((other,), {"other/a.mp4": "skipped"}),
+    ):
+        videos.write_text("".join(f"{path}\n" for path in listed))
+        run = make_run(videos, out)
+        run.run()
+        assert {name: entry.status for name, entry in run.manifest.entries.items()} == expected
+    lines = [json.loads(line) for line in (out / MANIFEST).read_text().splitlines()]
+    assert [line["folder"] for line in lines] == ["a.mp4", "b.mp4", "other/a.mp4"]
+
+
+def test_a_run_that_fails_leaves_the_manifest_as_it_was(drives, make_run, tmp_path):
+    make_run(drives.folder / "a.mp4", tmp_path).run()
+    with (tmp_path / MANIFEST).open("a") as file:
+        file.write("5\n{\n")
+    before = (tmp_path / MANIFEST).read_text()
+    with pytest.raises(stmg.StmgError):
+        make_run(drives.folder, tmp_path, model=tmp_path / "none.py:box").run()
+    assert (tmp_path / MANIFEST).read_text() == before
+    make_run(drives.folder / "a.mp4", tmp_path).run()
+    assert json.loads((tmp_path / MANIFEST).read_text())["status"] == "skipped"  # what is no line of ours is gone

@@ -1,0 +1,66 @@
+"""Image folders in storage: those of a run are replaced, others stay."""
+
+import os
+
+import pytest
+
+from stmg.jobs import task
+from stmg.jobs.storage import Folder, open_storage
+from stmg.jobs.worker import Worker
+from stmg.streaming import offline
+
+
+@pytest.mark.parametrize(("storage", "chunk"), [("local", 0), ("local", 8), ("memory", 0)])
+def test_image_folders_that_no_run_wrote_stay_as_they_are(drives, make_run, tmp_path, monkeypatch, storage, chunk):
+    for module in (offline, task):  # parts of eight frames
+        monkeypatch.setattr(module, "SEAM", 8)
+    out = str(tmp_path / "theirs") if storage == "local" else "memory://theirs"
+    system, path = open_storage(out)
+    theirs = f"{path}/a.mp4/labels/hand.png"
+    stream = Worker._stream
+
+    def draw_meanwhile(self, *arguments):
+        system.makedirs(f"{path}/a.mp4/labels", exist_ok=True)
+        system.pipe_file(theirs, b"by hand")
+        return stream(self, *arguments)
+
+    def check_refused():
+        run = make_run(drives.folder / "a.mp4", out, chunk=chunk)
+        run.run()
+        entry = run.manifest.entries["a.mp4"]
+        assert entry.status == "failed"
+        assert "holds files that stmg did not write; choose another output folder" in entry.reason
+        assert system.cat_file(theirs) == b"by hand"
+
+    monkeypatch.setattr(Worker, "_stream", draw_meanwhile)
+    check_refused()  # before they would be removed
+    monkeypatch.setattr(Worker, "_stream", None)
+    check_refused()  # before anything is segmented
+    monkeypatch.setattr(Worker, "_stream", stream)
+    system.rm_file(theirs)
+    for every in (1, 2):  # what a run wrote is replaced
+        run = make_run(drives.folder / "a.mp4", out, every=every, chunk=chunk)
+        run.run()
+        assert run.manifest.entries["a.mp4"].status == "done"
+        assert len(system.find(f"{path}/a.mp4/labels")) == 20 // every + 1
+
+
+def test_images_whose_removal_was_stopped_are_still_those_of_a_run(tmp_path, monkeypatch):
+    folder = Folder(str(tmp_path))
+    for name in (".stmg", *(f"{number:06d}.png" for number in range(30))):
+        folder.write(f"labels/{name}", b"")
+
+    def stop_after(remove):
+        def remove_one(*path, **options):
+            remove(*path, **options)
+            raise KeyboardInterrupt
+
+        return remove_one
+
+    for name in ("remove", "unlink"):
+        monkeypatch.setattr(os, name, stop_after(getattr(os, name)))
+    for _ in range(31):
+        with pytest.raises(KeyboardInterrupt):
+            folder.remove_images("labels")
+    folder.remove_images("labels")
+    assert list(tmp_path.iterdir()) == []
