@@ -6,10 +6,9 @@ python -m benchmarks.tables    # writes the tables anew; python -m benchmarks me
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 from benchmarks.runs import METHODS, RUNS, RUNTIMES, Run, on_runtime
@@ -29,9 +28,21 @@ RESULTS = ROOT / "benchmarks" / "results"
 TRANSCRIBED = ROOT / "benchmarks" / "transcribed.json"
 PAGES = (ROOT / "BENCHMARKS.md", RESULTS / "README.md", *sorted((ROOT / "benchmarks" / "pages").glob("*.md")))
 BEGIN, END = "<!-- table: {} -->", "<!-- end -->"
-NOT_RUN = "not run"
 FP32 = [base for base in RUNTIMES.values() if base.bits != 8]  # what changes are relative to
-HEADINGS = ("network", "mode", "runtime", "mIoU", "change", "FPS", "gain", "p50 ms", "max ms", "peak MB", "from")
+HEADINGS = (
+    "network",
+    "mode",
+    "runtime",
+    "mIoU",
+    "change",
+    "FPS",
+    "gain",
+    "p50 ms",
+    "max ms",
+    "peak MB",
+    "machine",
+    "from",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +88,11 @@ class Source:
     rows: tuple[Row, ...]
     file: str = ""
     """The raw result; empty for figures that were only written down."""
+
+    @property
+    def processor(self) -> str:
+        """Of its machine, in short."""
+        return self.machine.partition(",")[0].replace("(R)", "").partition(" Processor")[0]
 
 
 @dataclass(frozen=True)
@@ -147,24 +163,15 @@ def summary(folder: Path = RESULTS, transcribed: Path = TRANSCRIBED, runs: Seque
     lines: list[tuple[str, ...]] = []
     used: dict[Source, int] = {}
     for network in dict.fromkeys(run.network for run in runs if run.network):
-        expected = {row for run in runs if run.network == network and run not in kept for row in run.rows}
         present = {row for run in runs if run.network == network for row in run.rows if (network, row) in found}
-        lines += _network_lines(network, sorted(expected | present, key=_order), found, used)
-    return "\n".join((_markdown(HEADINGS, lines), "", *(_source_line(at, source) for source, at in used.items())))
-
-
-def _network_lines(
-    network: str, methods: Sequence[Method], found: Found, used: dict[Source, int]
-) -> Iterator[tuple[str, ...]]:
-    """The rows of a network; runtimes on which a mode was not run share one. Sources are numbered as they come up."""
-    for (kind, there), alike in groupby(methods, lambda method: (_kind(method), (network, method) in found)):
-        if not there:
-            runtimes = ", ".join(map(_runtime_name, alike))
-            yield network, kind.name, runtimes, NOT_RUN, *[""] * (len(HEADINGS) - 4)
-            continue
-        for method in alike:
+        for method in sorted(present, key=_order):
             row, source = found[network, method]
-            yield *row.cells(), str(used.setdefault(source, len(used) + 1))
+            number = used.setdefault(source, len(used) + 1)
+            lines.append((*row.cells(), source.processor, str(number)))
+    missing = ", ".join(run.name for run in runs if run.network and run not in kept)
+    notes = ["", f"Not run yet: {missing}."] if missing else []
+    origins = (_source_line(at, source) for source, at in used.items())
+    return "\n".join((_markdown(HEADINGS, lines), "", *origins, *notes))
 
 
 def minutes(runs: Sequence[Run] = RUNS) -> str:
