@@ -200,6 +200,24 @@ def test_the_token_is_asked_for_once(browser, network_file, video):
         watched.context.close()
 
 
+def test_escape_leaves_no_page_that_does_nothing(browser, network_file, video):
+    with run_server(make_config(network_file, {"clip": video}, token="correct horse")) as server:
+        watched = Watched(browser, server.url)
+        page, token = watched.page, watched.page.get_by_role("textbox", name="Token")
+        token.wait_for()
+        assert page.locator("#add-open").is_disabled()
+        for _ in range(3):
+            page.keyboard.press("Escape")
+            page.wait_for_timeout(100)
+            token.wait_for()
+        token.fill("correct horse")
+        token.press("Enter")
+        page.wait_for_selector(".badge.live")
+        token.wait_for(state="hidden")
+        assert page.locator("#add-open").is_enabled()
+        watched.context.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("device", "width", "height"), [("desktop", 1280, 900), ("phone", 390, 844)])
 def test_the_page_fits_its_screen(browser, running, tmp_path, device, width, height, scheme):

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import av
+import pytest
 
 from results import result
 from stmg.serve.config import RecordConfig
@@ -75,6 +76,27 @@ def test_the_newest_segment_of_each_stream_stays_as_it_may_be_open(tmp_path: Pat
     paths = make_segments(tmp_path, 4, 1000)
     remove_old_segments(RecordConfig(folder=str(tmp_path), gigabytes=1e-9), now=1010)
     assert [path.exists() for path in paths] == [False, False, True, True]
+
+
+def test_what_may_not_be_listed_or_removed_stays_and_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    paths = make_segments(tmp_path, 5, 1000)
+    (tmp_path / "lost+found").mkdir()
+    denied = {tmp_path / "lost+found", paths[0]}
+
+    def deny(method):
+        def checked(path, *args, **kwargs):
+            if path in denied:
+                raise PermissionError(13, "Permission denied")
+            return method(path, *args, **kwargs)
+
+        return checked
+
+    monkeypatch.setattr(Path, "iterdir", deny(Path.iterdir))
+    monkeypatch.setattr(Path, "unlink", deny(Path.unlink))
+    config = RecordConfig(folder=str(tmp_path), gigabytes=3.5e-6, hours=1e6)
+    remove_old_segments(config, now=1010)
+    assert [path.exists() for path in paths] == [True, False, False, True, True]
+    assert record(config, 1, step=1.0).state == "recording"
 
 
 def test_what_cannot_be_written_is_said_and_tried_again(tmp_path: Path):

@@ -24,6 +24,19 @@ def test_a_source_that_breaks_off_is_offline_and_comes_back(network_file, camera
         assert server.get("/api/streams/gate")["figures"]["reconnects"] >= 1
 
 
+def test_a_paused_stream_is_live_while_frames_come(network_file, camera):
+    camera.stop()
+    with run_server(make_config(network_file, {"gate": camera.url})) as server:
+        server.wait(lambda info: info["status"]["state"] == "offline", "gate")
+        server.client.patch("/api/streams/gate", json={"paused": True})
+        for _ in range(2):
+            camera.start()
+            assert server.wait_live("gate")["figures"]["frames"] == {}
+            assert server.get("/readyz")["ready"]
+            camera.stop()
+            server.wait(lambda info: info["status"]["state"] == "offline", "gate")
+
+
 def test_attempts_become_rarer(network_file):
     config = make_config(network_file, {"gate": "tcp://user:secret@127.0.0.1:9/x?key=secret"}, retry_seconds=(0.1, 0.8))
     with run_server(config) as server:

@@ -127,6 +127,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "camera name": (lambda folder: "camera:front", "like camera:0"),
     "camera": (lambda folder: "camera:61", "is not available"),
     "url": (lambda folder: "tcp://user:secret@127.0.0.1:1", r"^tcp://127\.0\.0\.1:1 cannot be opened"),
+    "query": (lambda folder: "tcp://127.0.0.1:1?key=secret", r"^tcp://127\.0\.0\.1:1 cannot be opened"),
 }
 
 

@@ -26,12 +26,12 @@ def publish(result: Result, out: Path, console: Console, as_json: bool = False) 
 
     as_json: print the result to standard output as it is in its file, too.
     """
-    from stmg.evaluation.inputs import hide_credentials
     from stmg.evaluation.storage import to_json, write_result
     from stmg.evaluation.tables import result_tables
+    from stmg.video.addresses import hide_credentials
 
-    typed = shlex.join(["stmg", *sys.argv[1:]])
-    result = replace(result, command=hide_credentials(typed))
+    typed = shlex.join(["stmg", *map(hide_credentials, sys.argv[1:])])
+    result = replace(result, command=typed)
     write_result(result, out)
     for table in result_tables(result):
         console.print(table.rich())

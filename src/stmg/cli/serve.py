@@ -16,6 +16,7 @@ from rich.markup import escape
 
 from stmg.cli.options import MODEL_HELP, ModelOptions, StreamOptions, make_spec
 from stmg.errors import MissingPackageError, SettingsError
+from stmg.video.addresses import hide_credentials
 
 if TYPE_CHECKING:
     from stmg.checkpoints.resolve import ModelSpec
@@ -122,7 +123,9 @@ def serve(
     if record is not None:
         from stmg.serve.config import RecordConfig
 
-        chosen = replace(chosen, record=RecordConfig(folder=str(record)))
+        folder = str(record)
+        kept = RecordConfig(folder=folder) if chosen.record is None else replace(chosen.record, folder=folder)
+        chosen = replace(chosen, record=kept)
     if no_uploads:
         chosen = replace(chosen, uploads=None)
     serve_page(chosen, spec)
@@ -183,7 +186,7 @@ def _read(path: Path, given: Mapping[str, object]) -> ServeConfig:
 
 def name_of(source: str) -> str:
     """What the stream of a source is called: the name of a file, the host of a URL, camera-0."""
-    text = (urlsplit(source).hostname or "stream") if "://" in source else source
+    text = (urlsplit(hide_credentials(source)).hostname or "stream") if "://" in source else source
     text = text if ":" in source else PurePath(text).stem
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "stream"
 

@@ -63,10 +63,10 @@ def tune(
     `stmg segment --settings` and `stmg.load(settings=...)` take.
     """
     from stmg.checkpoints.settings_file import write_settings
-    from stmg.evaluation.inputs import hide_credentials
     from stmg.evaluation.results import Goal
     from stmg.evaluation.tune import DEFAULT_GOAL, make_settings
     from stmg.evaluation.tune import tune as run
+    from stmg.video.addresses import hide_credentials
 
     console = Console(stderr=as_json)
     loss = parse_share("--max-loss", max_loss)

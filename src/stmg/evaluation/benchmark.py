@@ -16,7 +16,7 @@ from stmg.errors import SettingsError
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.evaluation.clip import Clip, read_clip, split_videos
 from stmg.evaluation.entries import Entry, make_entries
-from stmg.evaluation.inputs import Subject, as_spec, describe_settings, hide_credentials, open_model
+from stmg.evaluation.inputs import Subject, as_spec, describe_settings, open_model
 from stmg.evaluation.live import run_live
 from stmg.evaluation.machine import busy_warning, this_machine
 from stmg.evaluation.memory import peak_memory
@@ -33,7 +33,9 @@ from stmg.evaluation.results import (
 )
 from stmg.evaluation.speed import TURN, Times, mean_ms, time_interleaved, time_passes, value_range
 from stmg.evaluation.streams import needs_vectors
+from stmg.streaming.schedulers import AlwaysKey
 from stmg.streaming.state import FrameResult
+from stmg.video.addresses import hide_credentials
 from stmg.video.frames import Frame
 
 MODES: tuple[Mode, ...] = ("online", "offline", "realtime")
@@ -135,7 +137,8 @@ class _Measurement:
         self.first: FrameResult | None = None
         self._on_frame, self._done = on_frame, 0
         turns = len(self.stepped) * repeats
-        passes = len(self.offline) + len(self.passes) * repeats
+        bases = sum(method.kind == "base" for method in self.passes)
+        passes = len(self.offline) + (len(self.passes) + bases) * repeats
         self._total = len(clip.frames) * (turns + passes + len(self.live))
 
     def run(self, modes: Sequence[Mode]) -> SizeBenchmark:
@@ -186,13 +189,18 @@ class _Measurement:
         return time_interleaved(steppers, self.clip.frames, self.repeats, add, self.clip.starts)
 
     def _time_passes(self) -> dict[Method, Times]:
-        """Whole passes; before them each offline stream runs once, uncounted, to be scored."""
+        """Whole passes; before them each offline stream runs once, uncounted, to be scored.
+
+        Offline computes several frames at once where that is faster. So may the base network that it is compared with:
+        it runs both ways, and the faster one counts.
+        """
         videos = split_videos(self.clip)
 
-        def play(method: Method) -> Iterator[FrameResult]:
+        def play(method: Method, at_once: bool = False) -> Iterator[FrameResult]:
             entry = self.entries[method]
+            segmenter = entry.segmenter.another(offline=AlwaysKey()) if at_once else entry.segmenter
             for video in videos:
-                yield from entry.segmenter.stream(video, mode=entry.mode)
+                yield from segmenter.stream(video, mode="offline" if at_once else entry.mode)
 
         with ExitStack() as exact:
             for method in self.passes:
@@ -201,9 +209,16 @@ class _Measurement:
                 for index, result in enumerate(play(method)):
                     self._score(method, index, result)
                     self._progress(method, 1)
-            streams = {method: partial(play, method) for method in self.passes}
+            ways = [(method, way) for method in self.passes for way in (False, True)[: 1 + (method.kind == "base")]]
             frames = len(self.clip.frames)
-            return time_passes(streams, self.repeats, lambda method: self._progress(method, frames))
+            times = time_passes(
+                {way: partial(play, *way) for way in ways}, self.repeats, lambda way: self._progress(way[0], frames)
+            )
+        fastest: dict[Method, Times] = {}
+        for (method, _), found in times.items():
+            if method not in fastest or np.median(found.fps()) > np.median(fastest[method].fps()):
+                fastest[method] = found
+        return fastest
 
     def _row(self, method: Method, times: dict[Method, Times], outside_ms: float) -> BenchmarkRow:
         entry, mine = self.entries[method], times[method]

@@ -42,7 +42,7 @@ def read_clip(source: str, size: Size, num_frames: int, vectors: bool) -> Clip:
             frames = list(reading)
             rate = video.fps
         if not frames:
-            raise DataError(f"{source} has no frames")
+            raise DataError(f"{video.name} has no frames")
         return Clip(frames, [None] * len(frames), {0}, reading.mean_ms, None, rate)
     dataset = open_dataset(source)
     split = "val" if "val" in dataset.splits else next(iter(dataset.splits))

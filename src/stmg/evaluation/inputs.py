@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -119,8 +118,3 @@ def takes_size(runtime: Runtime, size: Size) -> bool:
     except Exception:  # whatever a user's network raises
         return False
     return True
-
-
-def hide_credentials(text: str) -> str:
-    """Without user names and passwords of URLs: results are meant to be shown."""
-    return re.sub(r"//[^/@\s]*@", "//", text)

@@ -14,12 +14,13 @@ from stmg.checkpoints.settings_file import SavedSettings, scheduler_fields
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation.clip import Clip, read_clip
 from stmg.evaluation.entries import as_export
-from stmg.evaluation.inputs import Subject, as_spec, hide_credentials, open_model, takes_size
+from stmg.evaluation.inputs import Subject, as_spec, open_model, takes_size
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.results import Goal, Size, TuneOutcome, TuneResult, TuneSetting
 from stmg.evaluation.trials import Segment, Trials, compute_candidate, make_scheduler, measure_flicker
 from stmg.streaming.motion import DIS_LEVELS
 from stmg.streaming.working_size import MULTIPLE
+from stmg.video.addresses import hide_credentials
 
 ONLINE_BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8)
 OFFLINE_BUDGETS = ((0.3, 6), (0.6, 12), (1.0, 12), (1.5, 24))  # drift, longest

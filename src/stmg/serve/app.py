@@ -19,7 +19,6 @@ from stmg import __version__
 from stmg.errors import StmgError
 from stmg.serve import api, api_uploads
 from stmg.serve.answers import Reply
-from stmg.serve.config import hide_credentials
 from stmg.serve.metrics import make_registry
 from stmg.serve.safety import COOKIE, Guard, RefusedError, SafetyMiddleware, address_of
 from stmg.serve.service import Service
@@ -88,12 +87,12 @@ def make_app(service: Service) -> FastAPI:
 
     app.include_router(api.make_router(service))
     app.include_router(api_uploads.make_router(service))
-    _answer_errors(app)
+    _answer_errors(app, service)
     app.add_middleware(SafetyMiddleware, guard=guard)
     return app
 
 
-def _answer_errors(app: FastAPI) -> None:
+def _answer_errors(app: FastAPI, service: Service) -> None:
     @app.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:
         return Reply({"error": error.detail}, error.status_code, headers=error.headers)
@@ -110,7 +109,7 @@ def _answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(StmgError)
     async def mistake(request: Request, error: StmgError) -> Response:
-        return Reply({"error": hide_credentials(str(error))}, 422)
+        return Reply({"error": service.config.hide_credentials(str(error))}, 422)
 
     @app.exception_handler(Exception)
     async def bug(request: Request, error: Exception) -> Response:

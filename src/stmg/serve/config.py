@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -14,6 +15,7 @@ from stmg.checkpoints.resolve import ModelSpec
 from stmg.checkpoints.settings_file import SavedSettings, read_settings
 from stmg.errors import SettingsError, require
 from stmg.files import build_dataclass
+from stmg.video.addresses import hide_credentials, hide_in_text
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 MOST_STREAMS = 64
@@ -148,6 +150,10 @@ class ServeConfig:
             return StreamConfig(name=source, source=self.sources[source])
         return None
 
+    def hide_credentials(self, text: str) -> str:
+        """A text, such as an error, without the credentials of the sources it may name."""
+        return hide_in_text(text, [*(stream.source for stream in self.streams), *self.sources.values()])
+
 
 def read_config(path: Path, given: Mapping[str, object] | None = None) -> ServeConfig:
     """The server in a YAML file; paths in it are relative to its folder. Errors name the file, never a source.
@@ -164,10 +170,11 @@ def read_config(path: Path, given: Mapping[str, object] | None = None) -> ServeC
         raise SettingsError(f"{path} is not YAML{line}") from None  # the text around it may hold a password
     if not isinstance(content, Mapping):
         raise SettingsError(f"{path} holds no settings by name, such as streams: [...]")
+    values = {**content, **(given or {})}
     try:
-        config = build_dataclass(ServeConfig, {**content, **(given or {})})
-    except SettingsError as error:
-        raise SettingsError(f"{path}: {hide_credentials(str(error))}") from None
+        config = build_dataclass(ServeConfig, values)
+    except SettingsError:
+        raise SettingsError(f"{path}: {_find_mistake(values)}") from None
     folder = path.absolute().parent
     streams = tuple(
         replace(
@@ -209,11 +216,6 @@ def make_model_spec(model: str | None, settings: object) -> ModelSpec:
     )
 
 
-def hide_credentials(text: str) -> str:
-    """A text without the passwords, queries and fragments of the URLs in it."""
-    return re.sub(r"([a-zA-Z][a-zA-Z0-9+.-]*://)(?:[^/?#\s]*@)?([^?#\s,;()'\"]*)(?:[?#][^\s,;()'\"]*)?", r"\1\2", text)
-
-
 def is_loopback(host: str) -> bool:
     """Whether nobody but this machine can reach an address."""
     if host == "localhost":
@@ -222,6 +224,25 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def _find_mistake(values: Mapping[str, object]) -> str:
+    """What is wrong with a configuration, in words without credentials."""
+    try:
+        # Not taken out of the words: what they quote is shortened, perhaps in the middle of a password.
+        build_dataclass(ServeConfig, _without_credentials(values))
+    except SettingsError as error:
+        return str(error)
+    return "an address in it does not fit"
+
+
+def _without_credentials(value: Any) -> Any:
+    """A value of a file, with the addresses in it as they may be shown."""
+    if isinstance(value, Mapping):
+        return {_without_credentials(name): _without_credentials(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_credentials(item) for item in value]
+    return hide_credentials(value) if isinstance(value, str) else value
 
 
 def _beside(folder: Path, name: str) -> str:

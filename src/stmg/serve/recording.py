@@ -105,7 +105,9 @@ def remove_old_segments(config: RecordConfig, now: float) -> None:
     """
     segments = []
     for folder in Path(config.folder).glob("*/"):
-        ours = [path for path in folder.iterdir() if SEGMENT.fullmatch(path.name)]
+        ours: list[Path] = []
+        with suppress(OSError):  # such as lost+found, which only root may list
+            ours = [path for path in folder.iterdir() if SEGMENT.fullmatch(path.name)]
         newest = max((path.stem for path in ours), default="")
         for path in ours:
             with suppress(OSError):  # removed by another stream meanwhile
@@ -118,5 +120,6 @@ def remove_old_segments(config: RecordConfig, now: float) -> None:
             break
         if total <= 1e9 * config.gigabytes and now - changed <= 3600 * config.hours:
             break
-        path.unlink(missing_ok=True)
-        total -= size
+        with suppress(OSError):  # of another user, say; it still counts
+            path.unlink(missing_ok=True)
+            total -= size

@@ -11,7 +11,7 @@ import uvicorn
 
 from stmg.errors import SettingsError
 from stmg.serve.app import make_app
-from stmg.serve.config import hide_credentials
+from stmg.serve.config import ServeConfig
 from stmg.serve.service import Service
 
 GRACE = 1  # seconds for answers under way when the server stops
@@ -62,7 +62,7 @@ def make_server(service: Service) -> Server:
 
 def serve(service: Service, listener: socket.socket) -> None:
     """Serve until SIGTERM or Ctrl-C; files are closed when this returns."""
-    set_up_log()
+    set_up_log(service.config)
     server = make_server(service)
 
     def stop(*_: object) -> None:
@@ -77,17 +77,21 @@ def serve(service: Service, listener: socket.socket) -> None:
             signal.signal(number, handler)
 
 
-class _Formatter(logging.Formatter):
+class LogFormatter(logging.Formatter):
     """Log lines without credentials, tracebacks included."""
 
+    def __init__(self, config: ServeConfig) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
+        self._config = config
+
     def format(self, record: logging.LogRecord) -> str:
-        return hide_credentials(super().format(record))
+        return self._config.hide_credentials(super().format(record))
 
 
-def set_up_log() -> None:
+def set_up_log(config: ServeConfig) -> None:
     """Warnings and errors of the server on standard error, once."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
+    handler.setFormatter(LogFormatter(config))
     for name, level in (("stmg.serve", logging.INFO), ("uvicorn", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

@@ -91,10 +91,13 @@ class PlayedFile:
             frame = next(self._paced, None)
             if frame is not None:
                 self._empty = False
-                self._last_index = self._index + 1 + (frame.index or 0)
+                offset, vectors = self._index + 1, frame.vectors
+                self._last_index = offset + (frame.index or 0)
                 moment = None if frame.time is None else self._time + frame.time
                 self._last_time = self._last_time if moment is None else moment
-                return replace(frame, index=self._last_index, time=moment)
+                if vectors is not None and vectors.reference is not None:
+                    vectors = replace(vectors, reference=offset + vectors.reference)
+                return replace(frame, index=self._last_index, time=moment, vectors=vectors)
             if self._empty:
                 raise VideoError(f"{self._file.name} holds no frame that can be decoded; check that it is complete")
             if not self._loop:

@@ -14,7 +14,7 @@ from typing import Any
 from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import StmgError
 from stmg.segmenter import VideoSegmenter
-from stmg.serve.config import StreamConfig, hide_credentials
+from stmg.serve.config import StreamConfig
 from stmg.serve.figures import FigureCounter
 from stmg.serve.models import CountedExecutor, Models
 from stmg.serve.sources import LiveSource, open_source
@@ -22,6 +22,7 @@ from stmg.serve.state import Controls, Recorder, Status, StreamInfo
 from stmg.streaming.delay import limit_delay
 from stmg.streaming.schedulers import DriftBudget, Level
 from stmg.streaming.state import FrameResult
+from stmg.video.addresses import hide_credentials, hide_in_text
 from stmg.video.frames import Frame
 
 DELAY = 14  # frames by which a result may lag in offline mode
@@ -100,6 +101,11 @@ class LiveStream:
     def is_stopped(self) -> bool:
         return self._stopped.is_set()
 
+    def set_live(self) -> None:
+        """Say that frames come, shown or not."""
+        if self._status.state != "live":
+            self._set_status("live")
+
     def change(self, changes: dict[str, Any]) -> Controls:
         """Change controls by name, from the next frame on; an error if they do not fit the model."""
         with self._changed:
@@ -138,20 +144,19 @@ class LiveStream:
     def _run(self) -> None:
         failures = 0
         while not self.is_stopped:
-            before = self._newest
             try:
                 self._play()
                 if not self.is_stopped:
                     self._set_status("ended", "the video is over")
                 return
             except StmgError as error:
-                reason = hide_credentials(" ".join(str(error).split()))
+                reason = " ".join(self._hide(str(error)).split())
             except Exception as error:
-                log.error("stream %s: %s", self.name, hide_credentials(repr(error)))
-                reason = f"an error in the network or in stmg: {hide_credentials(str(error)) or type(error).__name__}"
+                log.error("stream %s: %s", self.name, self._hide(repr(error)))
+                reason = f"an error in the network or in stmg: {self._hide(str(error)) or type(error).__name__}"
             if self.is_stopped:
                 return
-            failures = 0 if self._newest is not before else failures + 1
+            failures = 0 if self._status.state == "live" else failures + 1
             wait = min(self._retry[1], self._retry[0] * 2.0 ** min(failures, 16))
             if (self._status.state, self._status.reason) != ("offline", reason):  # said once, not at each attempt
                 log.warning("stream %s is down: %s", self.name, reason)
@@ -199,14 +204,16 @@ class LiveStream:
         if mode != "realtime" and result.level is not Level.CARRY:
             self.figures.run_network(result.latency_ms if mode == "online" else None)
         self.figures.take(result, mode, self.model.segmenter.class_names)
-        if self._status.state != "live":
-            self._set_status("live")
+        self.set_live()
         if self.recorder is not None:
             self.recorder.write(result)
         with self._changed:
             self._newest, self._newest_version = result, self._newest_version + 1
             self._changed.notify_all()
         self.on_result(result)
+
+    def _hide(self, text: str) -> str:
+        return hide_in_text(text, [self.config.source])
 
     def _set_status(self, state: str, reason: str | None = None, next_try: float | None = None) -> None:
         since = self._status.since if state == self._status.state else time.time()
@@ -234,6 +241,7 @@ class _Frames:
             self._stream.figures.arrive(dropped)
             if not self._stream.controls.paused:
                 return frame
+            self._stream.set_live()
         self.ended = True
         raise StopIteration
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import av
 
 from stmg.errors import SettingsError, VideoError
+from stmg.video.addresses import hide_credentials
 from stmg.video.decoding import Container
 from stmg.video.frames import Frame, check_size, resize_image
 from stmg.video.opening import Pipe
@@ -227,7 +228,7 @@ def _make_reader(source: str | Path | int, fps: float | None, retries: int) -> R
         stream = sys.stdin.buffer
         return Container("standard input", stream if stream.seekable() else Pipe(stream.fileno()))
     if "://" in text:
-        return Container(re.sub(r"//[^/?#]*@", "//", text), text, retries)  # no passwords in messages
+        return Container(hide_credentials(text), text, retries)
     path = Path(text)
     if path.is_dir():
         return Images(text, [entry for entry in path.iterdir() if not entry.name.startswith(".")], fps)

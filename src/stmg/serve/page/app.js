@@ -77,8 +77,13 @@ function ask(dialog, work) {
 }
 
 function askForToken() {
-  ask(document.getElementById("login"), async (form) => {
+  const dialog = document.getElementById("login");
+  let accepted = false;
+  dialog.oncancel = (event) => event.preventDefault();
+  dialog.onclose = () => accepted || askForToken(); // a second Escape cannot be prevented
+  ask(dialog, async (form) => {
     await call("POST", "/api/session", { token: form.get("token") });
+    accepted = true;
     start();
   });
 }
@@ -112,6 +117,7 @@ async function start() {
     return;
   }
   document.getElementById("lost").hidden = true;
+  document.getElementById("add-open").disabled = false;
   uploads ??= new Uploads(options.uploads);
   listen();
 }
