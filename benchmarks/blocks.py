@@ -66,10 +66,11 @@ def main() -> None:
         **{f"all but block {block}": _without(block, blocks) for block in range(blocks)},
         **{f"random pattern {number}": _always(pattern) for number, pattern in enumerate(fixed)},
     }
-    scores = {
-        name: score(runtime, cases, keep, arguments.scale, size)
-        for name, keep in track(trials.items(), "blocks", console=Console(stderr=True))
-    }
+    with runtime.exact_patterns():
+        scores = {
+            name: score(runtime, cases, keep, arguments.scale, size)
+            for name, keep in track(trials.items(), "blocks", console=Console(stderr=True))
+        }
     gates = np.array(learned, float)
     closed, distortion = 1 - gates.mean(1), np.array([case.masks.changed.mean() for case in cases])
     varied = closed.std() > 0 and distortion.std() > 0

@@ -69,7 +69,7 @@ def _gates(runtime: TorchRuntime, frame: Any, repeats: int) -> tuple[list[float]
 
 def _levels(runtime: TorchRuntime, frames: list[Any], motion: str) -> tuple[list[float], list[float]]:
     """Milliseconds of carried frames and of the key frame before each, from frame to labels, one key frame in four."""
-    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(4, Level.CARRY), motion=motion)
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(4, Level.CARRY), motion=motion, fusion=0.0)
     keys, carried, key = [], [], 0.0
     for number, result in enumerate(segmenter.stream(frames)):
         if result.level is Level.KEY:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import replace
@@ -25,7 +25,7 @@ from stmg.streaming.runtime import Runtime
 from stmg.streaming.settings import MODES as MODES
 from stmg.streaming.settings import StreamSettings, make_settings
 from stmg.streaming.state import FrameResult, FrameState
-from stmg.streaming.working_size import choose_size, restore, shrink, stream_at_size
+from stmg.streaming.working_size import choose_size, restore, shrink, shrink_timed, stream_at_size
 from stmg.video.frames import as_frame
 from stmg.video.pace import PacedSource
 from stmg.video.sources import VideoSource, open_video
@@ -36,6 +36,13 @@ def default_mode(source: object) -> str:
     if not isinstance(source, VideoSource | PacedSource):
         return "online"
     return "realtime" if source.live else "offline"
+
+
+def _copy(frame: Any) -> Any:
+    """A frame that stays as it is when the memory it came in is written to again."""
+    if isinstance(frame, np.ndarray):
+        return frame.copy()
+    return frame.clone() if hasattr(frame, "clone") else frame
 
 
 class VideoSegmenter(Pretrained):
@@ -69,15 +76,14 @@ class VideoSegmenter(Pretrained):
 
     def step(self, frame: Any) -> FrameResult:
         """Segment the next frame of the stream: RGB uint8 as numpy, torch, PyAV frame or `Frame`."""
-        size, image = self.settings.working_size, None
+        size, given = self.settings.working_size, None
         if size is not None:
-            given = as_frame(frame)
-            frame, image = shrink(given, size), given.image
+            frame, given = shrink_timed(as_frame(frame), size)
         if isinstance(self.settings.motion, AutoMotion):
             self._fit_motion(frame)
         result, self.state = self.online.advance(frame, self.state, self.num_frames)
         self.num_frames += 1
-        return result if image is None else restore(result, image)
+        return result if given is None else restore(result, given)
 
     def stream(
         self, source: str | Path | int | Iterable[Any], *, mode: str | None = None, executor: Executor | None = None
@@ -98,6 +104,7 @@ class VideoSegmenter(Pretrained):
             own, fixed = self.settings.own_size, self.runtime.input_size
             fitted = choose_size(self.settings.working_size, own, source.size, fixed)
             if fitted != self.settings.working_size:
+                self.reset()
                 yield from self.another(working_size=fitted).stream(source, mode=mode, executor=executor)
                 return
         if mode not in (None, *MODES):
@@ -114,6 +121,8 @@ class VideoSegmenter(Pretrained):
                 self._fit_motion(first if size is None else shrink(as_frame(first), size))
                 source = chain((first,), frames)
                 break
+        if mode != "online" and not isinstance(source, VideoSource | PacedSource | Sequence):
+            source = map(_copy, source)  # whoever makes the frames may use one buffer for all
         if mode == "offline":
             yield from stream_at_size(Offline(self.runtime, self.settings).stream, source, size)
         elif mode == "realtime":

@@ -192,6 +192,21 @@ def test_a_missing_tool_names_the_extra(tmp_path, monkeypatch):
         stmg.export("small", tmp_path, size=SIZE)
 
 
+def test_an_export_does_not_write_over_the_corrector_of_another_model(tmp_path):
+    module = Corrector(5, SHAPES[0])
+    save_corrector(module, describe_corrector(module, SIZE, "dis", between=True), tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(SettingsError, match="holds the corrector of another model; choose another folder"):
+        stmg.export("small-streets", tmp_path, size=SIZE)
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_frames_that_cannot_be_read_leave_no_export(tmp_path):
+    with pytest.raises(stmg.StmgError):
+        stmg.export("small-streets", tmp_path / "out", size=SIZE, check=str(tmp_path / "none.mp4"))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_corrector_outlives_an_export_into_its_own_folder(tmp_path):
     module = Corrector(5, SHAPES[0])
     save_corrector(module, describe_corrector(module, SIZE, "dis", between=True), tmp_path)

@@ -28,6 +28,13 @@ def test_logits_warped_at_stride_one_are_the_base(dataset, runtime):
     assert not np.array_equal(third.counts.counts, base.counts.counts)
 
 
+def test_logits_are_warped_along_the_motion_of_the_stream_beside_them(runtime):
+    steppers = make_baselines(VideoSegmenter(runtime, motion="dis-fine"), SIZE)
+    assert steppers[Method(kind="warped-logits", stride=5)]._motion.name == "dis-fine"
+    steppers = make_baselines(VideoSegmenter(runtime, motion="none"), SIZE)
+    assert steppers[Method(kind="warped-logits", stride=5)]._motion.name == "dis"
+
+
 def test_half_the_resolution_costs_about_a_quarter_and_keeps_the_size(dataset, runtime):
     base = runtime.cost(SIZE, Level.KEY, (), 1.0, masked=False)
     figures = stream_figures(HalfResolution(runtime), dataset, "val", SIZE)

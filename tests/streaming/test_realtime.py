@@ -68,6 +68,8 @@ def test_after_a_cut_results_are_stale_until_the_first_answer():
     stale = [number for number, result in enumerate(results) if result.stale]
     assert stale == list(range(6, 6 + len(stale)))
     assert 3 <= len(stale) <= 6
+    ages = [results[number].anchor_distance for number in stale]
+    assert ages == list(range(ages[0], ages[0] + len(ages)))  # old labels go on aging
     answered = results[6 + len(stale)]
     assert answered.anchor_distance <= 3
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 import stmg
 from clips import clip
+from stmg.streaming import working_size
 from stmg.streaming.working_size import fit_size, shrink
 from stmg.video.frames import Frame, resize_image
 from stmg.video.labels import resize_labels
@@ -76,6 +79,38 @@ def test_a_large_video_is_computed_at_the_size_of_the_model_in_its_own_shape(tmp
     list(segmenter.another(working_size=(64, 64)).stream(path, mode=mode))
     list(segmenter.stream(panning(2, size=(120, 120)), mode=mode))  # frames of one's own stay as they are
     assert sizes == {(48, 96), (240, 480), (64, 64), (120, 120)}
+
+
+@pytest.mark.parametrize("mode", ["offline", "online", "realtime"])
+def test_latency_covers_the_resizing(mode, monkeypatch):
+    frames = list(panning(3))
+    for name in ("shrink", "resize_labels"):
+        monkeypatch.setattr(working_size, name, slowly(getattr(working_size, name)))
+    results = stmg.VideoSegmenter(bright, working_size=SIZE).stream(frames, mode=mode)
+    assert min(result.latency_ms for result in results) > 60
+
+
+def slowly(function):
+    def run(*args):
+        time.sleep(0.03)
+        return function(*args)
+
+    return run
+
+
+@pytest.mark.parametrize("mode", ["offline", "realtime"])
+def test_frames_may_come_in_one_buffer(mode):
+    frames = panning(8)
+    buffer = np.empty_like(frames[0])
+
+    def reused():
+        for frame in frames:
+            buffer[:] = frame
+            yield buffer
+
+    segmenter = stmg.VideoSegmenter(lambda image: np.zeros((2, 8, 8), np.float32))
+    for frame, result in zip(frames, segmenter.stream(reused(), mode=mode), strict=True):
+        assert np.array_equal(result.image, frame)
 
 
 def test_a_size_that_is_none_is_refused():

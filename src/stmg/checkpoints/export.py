@@ -17,6 +17,7 @@ from stmg.checkpoints.card import Card
 from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
 from stmg.checkpoints.correctors import (
     describe_corrector,
+    has_corrector,
     load_corrector_network,
     read_corrector_card,
     save_corrector,
@@ -80,12 +81,13 @@ def export(
     set_threads(threads)
     network, card = _network_and_card(model, size, card)
     size = size or card.size
+    _refuse_corrector_of_another(model, folder)
     calibration = None if int8 is None else _read_frames(int8, size, CALIBRATION_FRAMES, CALIBRATION_EVERY)
+    frames = _read_frames(check if check is not None else int8, size, CHECK_FRAMES)
     export_network(network, card, size, to, folder, calibration=calibration)
     _export_corrector(model, size, folder)
     exported = load(folder, threads=threads).runtime
     assert isinstance(exported, ExportedRuntime)
-    frames = _read_frames(check if check is not None else int8, size, CHECK_FRAMES)
     difference = compare_export(_single_precision(network, card), exported, frames)
     if int8 is None and not difference.is_rounding:
         (folder / MANIFEST).unlink()  # without it, it is no export
@@ -160,6 +162,15 @@ def export_network(
             card=asdict(card),
         ),
     )
+
+
+def _refuse_corrector_of_another(model: ModelSpec | nn.Module | VideoSegmenter, folder: Path) -> None:
+    """A corrector that was trained is not written over; one that an earlier export left is."""
+    if not has_corrector(folder) or (folder / MANIFEST).exists():
+        return
+    own = find_corrector(model) if isinstance(model, ModelSpec) else None
+    if own is None or not own.samefile(folder):
+        raise SettingsError(f"{folder} holds the corrector of another model; choose another folder")
 
 
 def _export_corrector(model: ModelSpec | nn.Module | VideoSegmenter, size: tuple[int, int], folder: Path) -> None:

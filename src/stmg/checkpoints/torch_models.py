@@ -47,7 +47,10 @@ def resolve_torch(spec: ModelSpec, model: object = None) -> VideoSegmenter:
     )
     if spec.compile:
         runtime.compile()
-    return VideoSegmenter(runtime, settings=make_settings(spec.streaming, card.stream_settings()))
+    own = card.stream_settings()
+    if is_user_function(spec.name) or spec.name in NETWORKS:
+        own = replace(own, own_size=None)  # the card was made up here, and what size it is meant for is not known
+    return VideoSegmenter(runtime, settings=make_settings(spec.streaming, own))
 
 
 def resolve_network(

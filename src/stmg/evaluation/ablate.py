@@ -26,7 +26,7 @@ from stmg.evaluation.streams import StreamFigures, load_into_memory, read_frames
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
 from stmg.streaming.masks import Masking
-from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level, PaperScheduler, PerFramePruning
+from stmg.streaming.schedulers import FixedPeriod, Level, PaperScheduler, PerFramePruning
 
 MASKS = "Pruning and masking (the paper's table 3)"
 SCHEDULES = "Scheduling (table 4)"
@@ -141,8 +141,6 @@ def list_settings(segmenter: VideoSegmenter, has_vectors: bool = False) -> list[
         ours.append(Setting(OURS, "two levels, carried every 3, codec's motion", codec))
     if not segmenter.runtime.has_mask_generator:
         return [base, *ours]
-    budget = segmenter.settings.scheduler if isinstance(segmenter.settings.scheduler, DriftBudget) else DriftBudget()
-    three = replace(budget, partial_above=budget.key_above / 2)
     full_scale = Setting(
         REUSE, "pruned and reused, partial frames at full scale", {**paper, "partial_scale": 1.0}, timed=True
     )
@@ -164,7 +162,6 @@ def list_settings(segmenter: VideoSegmenter, has_vectors: bool = False) -> list[
         *ours,
         Setting(OURS, "two levels, partial every 3, motion none", _partial(3, motion="none")),
         Setting(OURS, "two levels, partial every 3, motion DIS", _partial(3, motion="dis")),
-        Setting(OURS, "three levels, drift budget", {"scheduler": three, "motion": "dis"}),
     ]
 
 

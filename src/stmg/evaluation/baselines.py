@@ -15,7 +15,7 @@ from stmg.evaluation.streams import Stepper
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, compose
-from stmg.streaming.motion import DisMotion, View, make_view
+from stmg.streaming.motion import DisMotion, MotionEstimator, View, make_view
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.streaming.state import FrameResult
@@ -31,7 +31,7 @@ def make_baselines(segmenter: VideoSegmenter, size: tuple[int, int] = ANY_SIZE) 
 
     size: (H, W) of the frames.
     """
-    runtime = segmenter.runtime
+    runtime, motion = segmenter.runtime, segmenter.settings.motion
     baselines: dict[Method, Stepper] = {}
     for stride in COPY_STRIDES:
         copied = VideoSegmenter(runtime, scheduler=FixedPeriod(stride, Level.CARRY), motion="none")
@@ -39,7 +39,7 @@ def make_baselines(segmenter: VideoSegmenter, size: tuple[int, int] = ANY_SIZE) 
     if takes_size(runtime, (max(1, size[0] // 2), max(1, size[1] // 2))):
         baselines[Method(kind="half-resolution")] = HalfResolution(runtime)
     for stride in WARP_STRIDES:
-        baselines[Method(kind="warped-logits", stride=stride)] = WarpedLogits(runtime, stride)
+        baselines[Method(kind="warped-logits", stride=stride)] = WarpedLogits(runtime, stride, motion)
     return baselines
 
 
@@ -94,12 +94,15 @@ class HalfResolution(_Baseline):
 
 
 class WarpedLogits(_Baseline):
-    """Every `stride`th frame computed; on the others its logits, warped along the composed DIS flow."""
+    """Every `stride`th frame computed; on the others its logits, warped along the composed DIS flow.
 
-    def __init__(self, runtime: Runtime, stride: int) -> None:
+    motion: that of the stream it is compared with; the coarsest if that is not DIS.
+    """
+
+    def __init__(self, runtime: Runtime, stride: int, motion: MotionEstimator | None = None) -> None:
         super().__init__(runtime)
         self.stride = stride
-        self._motion = DisMotion()
+        self._motion = motion if isinstance(motion, DisMotion) else DisMotion()
         self._logits: Any = None
         self._before: View | None = None
         self._flow: Flow | None = None
@@ -109,7 +112,7 @@ class WarpedLogits(_Baseline):
         self._before = self._flow = None
 
     def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
-        view = make_view(frame) if self.stride > 1 else None
+        view = make_view(frame, self._motion.view_width) if self.stride > 1 else None
         if self._before is None or view is None or self.num_frames % self.stride == 0:
             level, self._flow = Level.KEY, None
             self._logits = logits = self.runtime.full(self.runtime.prepare(frame.image)).logits

@@ -98,6 +98,10 @@ def other_entries(spec: ModelSpec, names: Sequence[str], clip: Clip) -> dict[Met
     """Other models on every frame, with weights and normalization of their own."""
     entries = {}
     for name in names:
+        if _is_graph(spec.name) and not _is_graph(name):
+            raise SettingsError(
+                f"smaller: {name} would run in PyTorch and {spec.name} does not; first: stmg export {name} --to onnx"
+            )
         plain = ModelSpec(
             name=name,
             device=spec.device,
@@ -127,7 +131,7 @@ def export_entries(
     """Exports of the same model, each on every frame and in each mode."""
     entries: dict[Method, Entry] = {}
     for folder in folders:
-        if not (is_export(str(folder)) or is_graph_file(str(folder))):
+        if not _is_graph(str(folder)):
             raise SettingsError(f"{folder} is no export; first: stmg export {spec.name} --to onnx --out {folder}")
         export = as_export(spec, folder)
         subject = open_model(export)
@@ -139,6 +143,10 @@ def export_entries(
             base = replace(base, export=Path(folder).name)
         entries |= mode_entries(subject, export, scored, modes, base)
     return entries
+
+
+def _is_graph(name: str) -> bool:
+    return is_export(name) or is_graph_file(name)
 
 
 def _with(spec: ModelSpec, settings: Mapping[str, object]) -> ModelSpec:

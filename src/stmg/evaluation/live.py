@@ -11,6 +11,7 @@ import numpy as np
 from stmg.evaluation.results import Latency
 from stmg.evaluation.speed import WARM_UP, summarize_latency
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.realtime import step_back
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame
 from stmg.video.pace import pace
@@ -46,7 +47,7 @@ def run_live(
     on_progress: called at once after each result; it should take no time.
     """
     for frame in frames[:WARM_UP]:
-        segmenter.runtime.full(segmenter.runtime.prepare(frame.image))
+        segmenter.step(frame)  # the first one also fits the motion, where that is to be fitted
     source = pace(cast(VideoSource, _Playback(frames, rate)))
     with CountingExecutor() as executor:
         results = []
@@ -70,10 +71,10 @@ def run_live(
 
 
 class CountingExecutor(ThreadPoolExecutor):
-    """One worker, and how often it was given something to do."""
+    """One worker, as realtime has it by itself, and how often it was given something to do."""
 
     def __init__(self) -> None:
-        super().__init__(1, thread_name_prefix="stmg-network")
+        super().__init__(1, thread_name_prefix="stmg-network", initializer=step_back)
         self.num_runs = 0
 
     def submit(self, function: Callable[..., Value], /, *args: Any, **kwargs: Any) -> Future[Value]:

@@ -211,12 +211,13 @@ class TorchRuntime:
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
     ) -> Cost | None:
         """Counted once per frame size, on a pass of its own."""
-        if size not in self._costs:
+        costs = self._costs.get(size)
+        if costs is None:
+            costs = self.network.costs(torch.zeros(1, 3, *size, device=self.device, dtype=self.network.dtype))
             if len(self._costs) > 15:  # a stream that keeps changing its size must not fill the memory
                 self._costs.clear()
-            blank = torch.zeros(1, 3, *size, device=self.device, dtype=self.network.dtype)
-            self._costs[size] = self.network.costs(blank)
-        return self._costs[size].of_frame(level, keep, scale, masked)
+            self._costs[size] = costs
+        return costs.of_frame(level, keep, scale, masked)
 
     def _autocast(self) -> AbstractContextManager[object]:
         dtype = PRECISIONS[self.precision]

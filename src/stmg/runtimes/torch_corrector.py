@@ -18,6 +18,7 @@ from stmg.streaming.flow import Map
 from stmg.video.frames import Image
 
 EXAMPLE = (64, 96)  # frame size on which folded batch-norms are compared
+MAX_SIZES = 16  # whose cost is remembered: a stream that keeps changing its size must not fill the memory
 
 
 class TorchCorrector:
@@ -45,9 +46,13 @@ class TorchCorrector:
         return new[0].permute(1, 2, 0).contiguous().cpu().numpy(), mask[0, 0].cpu().numpy()
 
     def cost(self, size: tuple[int, int]) -> Cost:
-        if size not in self._costs:
-            self._costs = {size: Cost(count_correction(self.module, size), 0, count_parameters(self.module))}
-        return self._costs[size]
+        cost = self._costs.get(size)
+        if cost is None:
+            cost = Cost(count_correction(self.module, size), 0, count_parameters(self.module))
+            if len(self._costs) >= MAX_SIZES:
+                self._costs.clear()
+            self._costs[size] = cost
+        return cost
 
 
 def count_correction(module: Corrector, size: tuple[int, int]) -> int:

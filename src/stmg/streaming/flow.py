@@ -102,7 +102,7 @@ def sample_maps(maps: NDArray[np.float32], at: NDArray[np.float32], size: tuple[
     return sampled[:number]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)  # a frame needs up to six, and streams of other sizes have others
 def _grid(height: int, width: int) -> Flow:
     columns, rows = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
     return np.stack((columns, rows), axis=-1)

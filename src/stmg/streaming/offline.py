@@ -46,8 +46,10 @@ class Offline:
         corrector = settings.corrector
         self.corrector = corrector if corrector is not None and corrector.between else None
         self.both_ways = bool(getattr(self.motion, "both_ways", False))
-        # OpenCV was told how many threads the user allows, where a number was given.
-        self.workers = workers or 1 + min(os.cpu_count() or 1, cv2.getNumThreads())
+        # OpenCV was told how many threads the user allows, where a number was given. Where it is free, one more than
+        # there are cores fills what waits for memory.
+        cores, threads = os.cpu_count() or 1, cv2.getNumThreads()
+        self.workers = workers or (cores + 1 if threads >= cores else max(1, threads))
 
     def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
         """Results of all frames, in order; what is wrong with a frame is raised after those before it."""

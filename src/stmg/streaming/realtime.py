@@ -51,10 +51,6 @@ class _Reference:
     answer_age: int = 0
     """Of the anchor that was shown then."""
 
-    def follow(self, motion: Motion) -> None:
-        self.flow = compose(self.flow, motion.flow)
-        self.age += 1
-
 
 class Realtime:
     """The loop of a live stream. Only the first frame waits for the network, as there is nothing to show before it.
@@ -122,10 +118,11 @@ class Realtime:
         if broken:
             self._scene, reason = self._scene + 1, broken
             self._steering = self._steering.restart()
-        else:
-            for reference in (self._shown, self._running):
-                if reference is not None and reference.scene == self._scene:
-                    reference.follow(motion)
+        for reference in (self._shown, self._running):
+            if reference is not None:
+                reference.age += 1
+                if reference.scene == self._scene:
+                    reference.flow = compose(reference.flow, motion.flow)
         audit = self._take_over()
         started = self._start(frame, view)
         if self._shown is None:

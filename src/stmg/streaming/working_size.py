@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import cv2
 
@@ -60,11 +61,32 @@ def shrink(frame: Frame, size: tuple[int, int]) -> Frame:
     return replace(frame, image=image)
 
 
-def restore(result: FrameResult, image: Image) -> FrameResult:
-    """The result of a resized frame as that of the frame it was given, each label that of the nearest pixel."""
-    size = image.shape[0], image.shape[1]
+class Given(NamedTuple):
+    """A frame as it was given, while its result is awaited."""
+
+    image: Image
+    resize_ms: float
+    """What making it smaller took."""
+
+
+def shrink_timed(frame: Frame, size: tuple[int, int]) -> tuple[Frame, Given]:
+    """A frame at the size to work at, and what `restore` needs of it."""
+    started = time.perf_counter()
+    small = shrink(frame, size)
+    return small, Given(frame.image, 1000 * (time.perf_counter() - started))
+
+
+def restore(result: FrameResult, given: Given) -> FrameResult:
+    """The result of a resized frame as that of the frame it was given, each label that of the nearest pixel.
+
+    Its latency then covers resizing both ways.
+    """
+    started = time.perf_counter()
+    size = given.image.shape[0], given.image.shape[1]
     probability = None if result.probability is None else resize_probability(result.probability, size)
-    return replace(result, image=image, labels=resize_labels(result.labels, size), probability=probability)
+    labels = resize_labels(result.labels, size)
+    latency = result.latency_ms + given.resize_ms + 1000 * (time.perf_counter() - started)
+    return replace(result, image=given.image, labels=labels, probability=probability, latency_ms=latency)
 
 
 def stream_at_size(
@@ -77,13 +99,13 @@ def stream_at_size(
     if size is None:
         yield from stream(frames)
         return
-    waiting: deque[Image] = deque()
+    waiting: deque[Given] = deque()
 
     def resized() -> Iterator[Frame]:
         for value in frames:
-            frame = as_frame(value)
-            waiting.append(frame.image)
-            yield shrink(frame, size)
+            small, given = shrink_timed(as_frame(value), size)
+            waiting.append(given)
+            yield small
 
     with closing(stream(resized())) as results:  # type: ignore[type-var]
         for result in results:

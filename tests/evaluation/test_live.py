@@ -1,0 +1,39 @@
+"""Live: what is measured of a stream is what a user gets."""
+
+import stmg
+from stmg.evaluation import live
+from stmg.evaluation.live import CountingExecutor, run_live
+from stmg.video.frames import Frame
+from zoo import colors, panning
+
+
+def test_frames_are_computed_at_their_own_size():
+    sizes = set()
+
+    def network(image):
+        sizes.add(image.shape[:2])
+        return colors(image)
+
+    frames = [Frame(image) for image in panning(4, size=(96, 128))]
+    run_live(stmg.VideoSegmenter(network, own_size=(24, 32)), frames, 100.0)
+    assert sizes == {(96, 128)}
+
+
+def test_the_motion_is_fitted_before_the_clock_starts():
+    segmenter = stmg.VideoSegmenter(colors, motion="auto")
+    run_live(segmenter, [Frame(image) for image in panning(4)], 100.0)
+    assert segmenter.settings.motion.name != "auto"
+
+
+def test_the_network_runs_at_the_priority_that_realtime_gives_it(monkeypatch):
+    calls = []
+    monkeypatch.setattr(live, "step_back", lambda: calls.append(1))
+    with CountingExecutor() as executor:
+        assert executor.submit(int).result() == 0
+    assert calls == [1]
+
+
+def test_runs_and_ages_are_counted():
+    figures = run_live(stmg.VideoSegmenter(colors), [Frame(image) for image in panning(12)], 50.0)
+    assert figures.network_runs >= 2
+    assert 0 <= figures.mean_age <= figures.p95_age
