@@ -111,11 +111,18 @@ def test_the_number_of_pairs_may_follow_from_the_time_and_an_interrupted_run_goe
 
 
 def test_of_videos_too_short_to_hold_out_their_end_the_last_ones_are_held_out():
-    short = list(streets(4, SIZE).videos("val")) * 3
+    short = list(streets(4, SIZE).videos("val")) * 2
     source = ClipSource(short, CallableRuntime(by_darkness), DisMotion(), SIZE, 3, 0.0, 0)
     assert [len(part.frames) for part in source.held_out] == [4] * max(1, round(0.2 * len(short)))
     assert len(source.learned) + len(source.held_out) == len(short)
     assert source.get_held_out(0) is not None
+
+
+def test_of_many_videos_some_are_held_out_whole():
+    many = list(streets(30, SIZE).videos("val")) * 5
+    source = ClipSource(many, CallableRuntime(by_darkness), DisMotion(), SIZE, 3, 0.0, 0)
+    assert [len(part.frames) for part in source.learned] == [30] * 8
+    assert [len(part.frames) for part in source.held_out] == [30] * 2
 
 
 def test_it_learns_to_mend_what_motion_leaves(tmp_path):

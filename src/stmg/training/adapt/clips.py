@@ -25,6 +25,7 @@ STILLS = Motion(zoom=0.04, pan=0.03, tilt=0.02, object_speed=0.03, max_gap=1)
 CLOSER = (1.0, 1.4)  # how much nearer a still is seen, so that what comes into the frame is in the still
 PLAIN = Augment(scale=CLOSER, flip=False, brightness=0, contrast=0, gamma=0, saturation=0, tint=0)
 HELD_OUT = 0.2  # of each video, at its end, or of the videos
+MANY = 5  # videos, of which some can be held out whole
 SHORTEST = 3  # frames of a clip of a video
 
 
@@ -113,18 +114,27 @@ class ClipSource:
 
 
 def _split(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
-    """What is learned from, and what is held out: the end of each video, or, of short ones, the last videos."""
-    learned, held_out = [], []
+    """What is learned from, and what is held out.
+
+    Of many videos the last ones are held out: scenes that were not seen say more than later frames of those that were.
+    Of few, the end of each is; if they are too short for that, again the last ones.
+    """
+    learned: list[_Part] = []
+    held_out: list[_Part] = []
+    if len(videos) >= MANY:
+        return _split_whole(videos)
     for video in videos:
         end = max(1, round(len(video) * (1 - HELD_OUT)))
         learned.append(_Part(video, range(end)))
         if len(video) - end >= (SHORTEST if is_moving(video) else 1):
             held_out.append(_Part(video, range(end, len(video))))
-    if not held_out and len(videos) > 1:
-        first = min(len(videos) - 1, round(len(videos) * (1 - HELD_OUT)))
-        whole = [_Part(video, range(len(video))) for video in videos]
-        learned, held_out = whole[:first], whole[first:]
-    return learned, held_out
+    return _split_whole(videos) if not held_out and len(videos) > 1 else (learned, held_out)
+
+
+def _split_whole(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
+    first = min(len(videos) - 1, round(len(videos) * (1 - HELD_OUT)))
+    whole = [_Part(video, range(len(video))) for video in videos]
+    return whole[:first], whole[first:]
 
 
 def _choose(parts: Sequence[_Part], rng: np.random.Generator) -> _Part:
