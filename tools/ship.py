@@ -15,11 +15,11 @@ import yaml
 
 from stmg.checkpoints.correctors import CARD, WEIGHTS
 from stmg.checkpoints.locate import LARGE
-from stmg.checkpoints.packing import BITS
 from stmg.checkpoints.store import load_network, save
 from stmg.errors import DataError
 from stmg.evaluation.results import EvaluationResult
 from stmg.evaluation.storage import read_result
+from stmg.networks.packing import BITS
 from stmg.streaming.motion import MOTION_ESTIMATORS
 
 ROOT = Path(__file__).parents[1]

@@ -39,6 +39,11 @@ class TrainingError(StmgError, ArithmeticError):
     """A training run that cannot go on."""
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line; the name of its type if it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def require(condition: bool, rule: str, value: object) -> None:
     """Refuse a setting that breaks a rule, saying both the rule and what was given."""
     if not condition:

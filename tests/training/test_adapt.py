@@ -17,12 +17,13 @@ from clips import clip
 from commands import is_one_line, run_stmg
 from graphs import save_one_channel
 from stmg.checkpoints.correctors import has_corrector, load_corrector, read_corrector_card
+from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import ModelError, SettingsError
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.motion import DisMotion
 from stmg.training.adapt.clips import ClipSource
-from stmg.training.adapt.model import list_videos
+from stmg.training.adapt.model import identify, list_videos
 from stmg.training.adapt.pairs import find_flow
 from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.adapt.train import train_corrector
@@ -116,6 +117,28 @@ def test_of_videos_too_short_to_hold_out_their_end_the_last_ones_are_held_out():
     assert [len(part.frames) for part in source.held_out] == [4] * max(1, round(0.2 * len(short)))
     assert len(source.learned) + len(source.held_out) == len(short)
     assert source.get_held_out(0) is not None
+
+
+def test_a_number_of_pairs_leaves_the_steps_to_the_time(tmp_path):
+    adapted = run(tmp_path, AdaptSettings(pairs=20, batch=4, longest=4, checks=2, minutes=0.001))
+    assert adapted.steps == 50
+
+
+def test_the_motion_of_the_codec_cannot_be_learned_from(tmp_path):
+    segmenter = VideoSegmenter(by_darkness, motion="codec")
+    with pytest.raises(stmg.SettingsError, match="motion codec is of a video as it streams"):
+        train_corrector(segmenter, videos(), tmp_path, SIZE, AdaptSettings(), CPU)
+
+
+def test_another_network_does_not_go_on_with_a_run(tmp_path):
+    model, other = tmp_path / "model.tflite", tmp_path / "other.tflite"
+    model.write_bytes(b"one")
+    other.write_bytes(b"two")
+    first = identify(ModelSpec(name=str(model)))
+    assert identify(ModelSpec(name=str(other))) != first
+    assert identify(ModelSpec(name=str(model), threads=1)) == first
+    model.write_bytes(b"another")
+    assert identify(ModelSpec(name=str(model))) != first
 
 
 def test_of_many_videos_some_are_held_out_whole():

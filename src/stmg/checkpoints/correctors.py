@@ -164,6 +164,7 @@ def save_corrector(module: CorrectorNetwork, card: CorrectorCard, folder: Path) 
 
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
+    (folder / GRAPH).unlink(missing_ok=True)  # of an earlier corrector
     with atomic_path(folder / CARD) as card_part, atomic_path(folder / WEIGHTS) as weights_part:
         write_tensors(tensors, weights_part)
         card_part.write_text(json.dumps(asdict(card), indent=2) + "\n", encoding="utf-8")

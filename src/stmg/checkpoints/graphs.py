@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from stmg.errors import ModelError
+from stmg.checkpoints.silence import without_warnings_logged
+from stmg.errors import ModelError, first_line
 from stmg.gating.aggregation import aggregate
 from stmg.gating.gates import Pass
 from stmg.gating.mask_generator import MaskGenerator
@@ -93,8 +93,8 @@ def write_graph(
     """Write a module as .onnx or, by way of that, as .xml of OpenVINO."""
     module.eval()
     target = path.with_suffix(".onnx")
-    logging.disable(logging.WARNING)  # the exporter names every package that it would support if it were there
-    with warnings.catch_warnings():
+    # The exporter names every package that it would support if it were there.
+    with without_warnings_logged(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             torch.onnx.export(
@@ -110,8 +110,6 @@ def write_graph(
             )
         except Exception as error:  # whatever an exporter raises
             raise ModelError(f"{path.stem} cannot be exported: {_first_reason(error)}") from None
-        finally:
-            logging.disable(logging.NOTSET)
     if path.suffix == ".xml":
         openvino = import_openvino()
         converted: Any = openvino.convert_model(str(target))
@@ -123,5 +121,4 @@ def _first_reason(error: BaseException) -> str:
     """The innermost cause in one line: it names the operation that stands in the way."""
     while error.__cause__ is not None:
         error = error.__cause__
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return first_line(error)

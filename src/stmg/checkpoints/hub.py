@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 from stmg.checkpoints.card import Card
 from stmg.checkpoints.store import save
-from stmg.errors import MissingPackageError, ModelError
+from stmg.errors import MissingPackageError, ModelError, first_line
 from stmg.gating.accelerate import AcceleratedNetwork
 from stmg.segmenter import VideoSegmenter
 
@@ -33,6 +33,5 @@ def push_to_hub(
             url = str(api.create_repo(repo_id, private=private, exist_ok=True))
             api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=commit_message)
         except Exception as error:  # whatever the Hub or the network raises
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise ModelError(f"{repo_id} could not be pushed to the Hub: {reason}") from None
+            raise ModelError(f"{repo_id} could not be pushed to the Hub: {first_line(error)}") from None
     return url

@@ -10,7 +10,7 @@ from platformdirs import user_cache_path
 
 from stmg.checkpoints.card import CARD
 from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
-from stmg.errors import MissingPackageError, ModelError
+from stmg.errors import MissingPackageError, ModelError, first_line
 
 WEIGHTS = "model.safetensors"
 LARGE = ("ddrnet39-camvid",)
@@ -70,5 +70,4 @@ def _download(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=[WEIGHTS, CARD, *CORRECTOR_FILES]))
     except Exception as error:  # whatever the Hub, the network or the disk raises
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ModelError(f"{name} could not be downloaded from the Hub: {reason}") from None
+        raise ModelError(f"{name} could not be downloaded from the Hub: {first_line(error)}") from None

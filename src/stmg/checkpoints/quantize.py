@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stmg.checkpoints.silence import without_warnings_logged
 from stmg.errors import SettingsError
 from stmg.runtimes.openvino import import_openvino
 
@@ -39,23 +39,21 @@ def _quantize_onnx(graph: Path, batches: Batches) -> None:
             return next(self._batches, None)
 
     shaped, quantized = graph.with_suffix(".shaped.onnx"), graph.with_suffix(".int8.onnx")
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
     try:
-        quant_pre_process(str(graph), str(shaped), skip_optimization=True)
-        quantize_static(
-            str(shaped),
-            str(quantized),
-            Reader(),
-            quant_format=QuantFormat.QDQ,
-            per_channel=True,
-            activation_type=QuantType.QUInt8,
-            weight_type=QuantType.QInt8,
-            op_types_to_quantize=["Conv"],
-        )
+        with without_warnings_logged():
+            quant_pre_process(str(graph), str(shaped), skip_optimization=True)
+            quantize_static(
+                str(shaped),
+                str(quantized),
+                Reader(),
+                quant_format=QuantFormat.QDQ,
+                per_channel=True,
+                activation_type=QuantType.QUInt8,
+                weight_type=QuantType.QInt8,
+                op_types_to_quantize=["Conv"],
+            )
         quantized.replace(graph)
     finally:
-        logging.disable(before)
         shaped.unlink(missing_ok=True)
         quantized.unlink(missing_ok=True)
 

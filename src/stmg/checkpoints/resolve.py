@@ -150,7 +150,7 @@ def load(
 
 def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
     """The segmenter a spec describes; `model` is the network itself, where a checkpoint is of a user's own."""
-    segmenter = _resolve_network(_adapted_graph(spec) if has_corrector(spec.name) else spec, model)
+    segmenter = _resolve_network(open_adapted(spec), model)
     folder = find_corrector(spec)
     if folder is None:
         return segmenter
@@ -174,9 +174,9 @@ def find_corrector(spec: ModelSpec) -> Path | None:
     return folder if has_corrector(folder) else None
 
 
-def _adapted_graph(spec: ModelSpec) -> ModelSpec:
+def open_adapted(spec: ModelSpec) -> ModelSpec:
     """A folder that holds a graph file and its corrector, as that file opened as it was for the corrector."""
-    graph = read_corrector_card(Path(spec.name)).graph
+    graph = read_corrector_card(Path(spec.name)).graph if has_corrector(spec.name) else None
     if graph is None:
         return spec
     return replace(
@@ -233,8 +233,7 @@ def _resolve_network(spec: ModelSpec, model: object) -> VideoSegmenter:
 
 def working_size(spec: ModelSpec) -> tuple[int, int]:
     """(H, W) to work at: the one given, or what the model is meant for; 360x480 for a network of any size."""
-    if has_corrector(spec.name):
-        spec = _adapted_graph(spec)
+    spec = open_adapted(spec)
     if is_export(spec.name):
         size = read_manifest(Path(spec.name)).size
         if spec.size not in (None, size):

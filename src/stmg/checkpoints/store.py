@@ -18,12 +18,12 @@ from stmg.checkpoints.describe import (
     network_of_segmenter,
 )
 from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
-from stmg.checkpoints.packing import pack, unpack
 from stmg.checkpoints.tensor_files import write_tensors
 from stmg.errors import ModelError, SettingsError
 from stmg.files import atomic_path
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
 from stmg.networks import NETWORKS, build
+from stmg.networks.packing import pack, unpack
 from stmg.runtimes.torch import find_device
 from stmg.segmenter import VideoSegmenter
 

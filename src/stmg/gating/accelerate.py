@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from stmg.errors import ModelError
+from stmg.errors import ModelError, first_line
 from stmg.gating.counting import MacCounter, count_parameters
 from stmg.gating.gates import Blend, Gate, Pass, Tap, remove_gates, replace_module, running
 from stmg.gating.heads import check_head, find_heads
@@ -208,9 +208,8 @@ def _first_logits(network: nn.Module, example: Tensor, output: str | int | None)
         with torch.no_grad():
             out = network(example.clone())
     except Exception as error:
-        first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ModelError(
-            f"the network does not run on the example of shape {tuple(example.shape)}: {first}; "
+            f"the network does not run on the example of shape {tuple(example.shape)}: {first_line(error)}; "
             "if its forward takes more than the image, wrap it in a module whose forward takes the image alone"
         ) from error
     return find_logits(out, output)

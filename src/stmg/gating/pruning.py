@@ -10,7 +10,7 @@ from torch.distributions import RelaxedBernoulli
 from torch.nn import functional as F
 
 TOLERANCE = 1e-10  # τ
-EARLIER_NAMES = {"normalise": "normalize", "deviation": "raw_std"}  # of tensors in earlier checkpoints
+EARLIER_NAMES = {"normalise": "normalize", "deviation": "raw_std"}  # of tensors in the shipped checkpoints
 
 
 class VariationalBatchNorm(nn.Module):

@@ -8,16 +8,15 @@ from functools import partial
 from torch import nn
 
 from stmg.errors import ModelError
-from stmg.networks import lite
 from stmg.networks.ddrnet import SIZES, DDRNet
 from stmg.networks.foreign import load_foreign, match_names, read_state_dict
 from stmg.networks.grow import can_grow, grow
-from stmg.networks.lite import LiteNet
+from stmg.networks.lite import LiteNet, load_imagenet
 from stmg.networks.small import SmallNet
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     **{name: partial(DDRNet, sizes) for name, sizes in SIZES.items()},
-    **{name: partial(LiteNet, sizes) for name, sizes in lite.SIZES.items()},
+    "lite0": LiteNet,
     "small": SmallNet,
 }
 
@@ -45,6 +44,6 @@ def pretrain(network: nn.Module, name: str, source: str) -> None:
             raise ModelError(f"nothing in {source} fits {name}: it is of another network")
         load_foreign(network, fitting, heads=tuple(name for name in own if name not in fitting))
     elif isinstance(network, LiteNet):
-        lite.load_imagenet(network.encoder, name)
+        load_imagenet(network.encoder)
     else:
-        raise ModelError(f"there are no ImageNet weights for {name} here; {', '.join(lite.SIZES)} have some")
+        raise ModelError(f"there are no ImageNet weights for {name} here; lite0 has some")

@@ -2,7 +2,7 @@
 
 From the frame, an earlier frame warped onto it and the earlier one's logits, warped too, it predicts where those no
 longer hold (`mask`) and what is there instead (`new`): logits = (1 - mask) * warped + mask * new. What it sees of the
-frame goes through the first stages of an EfficientNet-Lite, which may start from ImageNet.
+frame goes through the first stages of an EfficientNet-Lite0, which may start from ImageNet.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from stmg.networks.lite import SIZES, Encoder, load_imagenet
+from stmg.networks.lite import Encoder, load_imagenet
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of the ImageNet weights
 
@@ -56,7 +56,7 @@ class Corrector(nn.Module):
         super().__init__()
         self.num_classes, self.shape = num_classes, shape
         width = shape.width
-        self.encoder = Encoder(SIZES["lite0"], shape.stages)
+        self.encoder = Encoder(shape.stages)
         for module in self.encoder.modules():
             if isinstance(module, nn.BatchNorm2d):
                 module.momentum = 0.1  # it is trained for few steps, on images unlike ImageNet's
@@ -75,7 +75,7 @@ class Corrector(nn.Module):
 
     def start_from_imagenet(self) -> None:
         """Put the ImageNet weights that a package carries into the encoder."""
-        load_imagenet(self.encoder, "lite0")
+        load_imagenet(self.encoder)
 
     def forward(self, image: Tensor, before: Tensor, warped: Tensor) -> tuple[Tensor, Tensor]:
         """`image` and `before` are of bytes: the frame, and the earlier one warped onto it."""

@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from stmg.errors import ModelError
+from stmg.errors import ModelError, first_line
+from stmg.networks.packing import unpack
 
 PREFIXES = ("module.", "model.", "network.")
 WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights")
@@ -42,7 +43,7 @@ def read_state_dict(path: str | Path) -> dict[str, Tensor]:
             f"{path} holds more than tensors, so opening it could run code; save its state_dict() alone"
         ) from None
     except Exception as error:
-        raise ModelError(f"{path} cannot be read as a checkpoint: {_first_line(error)}") from None
+        raise ModelError(f"{path} cannot be read as a checkpoint: {first_line(error)}") from None
     while isinstance(content, dict):
         inner = next((content[key] for key in WRAPPERS if isinstance(content.get(key), dict)), None)
         if inner is None:
@@ -51,7 +52,7 @@ def read_state_dict(path: str | Path) -> dict[str, Tensor]:
     tensors = {name: value for name, value in content.items() if isinstance(value, Tensor)} if content else {}
     if not tensors:
         raise ModelError(f"{path} holds no tensors")
-    return tensors
+    return unpack(tensors)
 
 
 def match_names(state: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -93,7 +94,3 @@ def _strip_prefixes(name: str, own: dict[str, Tensor]) -> str:
 
 def _shape(tensor: Tensor) -> str:
     return "x".join(map(str, tensor.shape)) or "a number"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

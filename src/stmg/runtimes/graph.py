@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.errors import ModelError, SettingsError
+from stmg.errors import ModelError, SettingsError, first_line
 from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.engine import Engine, GraphOutput, PlainGraph, describe_engine
 from stmg.runtimes.normalization import Normalization
@@ -149,8 +149,9 @@ class GraphRuntime(CallableRuntime):
         try:
             output = self._infer(pixels)
         except Exception as error:  # engines have no family of errors
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise ModelError(f"{self.path} cannot compute an image of {size[0]}x{size[1]}: {reason}") from error
+            raise ModelError(
+                f"{self.path} cannot compute an image of {size[0]}x{size[1]}: {first_line(error)}"
+            ) from error
         if np.issubdtype(output.dtype, np.integer):  # labels, perhaps with axes of length one
             return output.squeeze()
         if output.ndim == 4 and _similar(output.shape[1:3], size) and not _similar(output.shape[2:], size):

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from stmg.errors import MissingPackageError, ModelError
+from stmg.errors import MissingPackageError, ModelError, first_line
 from stmg.files import atomic_path
 from stmg.runtimes.engine import DTYPES, GraphOutput, Pair, PlainGraph, Run
 
@@ -24,12 +24,13 @@ PASSING = {
 
 
 class OnnxRuntime:
-    """ONNX Runtime on the CPU, or on what `providers` names."""
+    """ONNX Runtime on the CPU."""
 
     name = "onnxruntime"
     suffix = ".onnx"
+    where = "CPUExecutionProvider"
 
-    def __init__(self, threads: int | None = None, providers: tuple[str, ...] = ("CPUExecutionProvider",)) -> None:
+    def __init__(self, threads: int | None = None) -> None:
         try:
             import onnx
             import onnxruntime
@@ -37,11 +38,10 @@ class OnnxRuntime:
             raise MissingPackageError('the runtime onnxruntime needs: pip install "stmg[onnx]"') from None
         self._onnx, self._runtime = onnx, onnxruntime
         self.version = str(onnxruntime.__version__)
-        self.threads, self.providers = threads, list(providers)
-        self.where = " ".join(providers)
+        self.threads = threads
 
     def for_throughput(self) -> OnnxRuntime:
-        return OnnxRuntime(1, tuple(self.providers))
+        return OnnxRuntime(1)
 
     def compile(self, graph: Path, closed: Iterable[Pair], outputs: tuple[str, ...], cached: Path | None) -> Run:
         session = self._read(cached)
@@ -56,7 +56,7 @@ class OnnxRuntime:
         try:
             session = self._session(str(graph), self._options())
         except Exception as error:  # onnxruntime has no family of errors
-            raise ModelError(f"{graph} cannot be loaded: {str(error).splitlines()[0]}") from None
+            raise ModelError(f"{graph} cannot be loaded: {first_line(error)}") from None
         inputs = session.get_inputs()
         if len(inputs) != 1:
             raise ModelError(f"{graph} takes {len(inputs)} inputs; a plain network takes one image")
@@ -98,7 +98,7 @@ class OnnxRuntime:
             return None
 
     def _session(self, model: str | bytes, options: Any) -> Any:
-        return self._runtime.InferenceSession(model, options, providers=self.providers)
+        return self._runtime.InferenceSession(model, options, providers=[self.where])
 
     def _options(self) -> Any:
         options = self._runtime.SessionOptions()

@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.errors import MissingPackageError, ModelError
+from stmg.errors import MissingPackageError, ModelError, first_line
 from stmg.files import atomic_path
 from stmg.runtimes.engine import DTYPES, Arrays, GraphOutput, Pair, PlainGraph, Run
 
@@ -23,6 +23,7 @@ SIGMOIDS = ("Sigmoid", "HardSigmoid")
 # Operations after which probabilities are still probabilities.
 PASSING = {"Identity", "Convert", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Interpolate", "FakeQuantize"}
 
+DEVICE = "CPU"
 READERS = {".xml": "ir", ".onnx": "onnx", ".tflite": "tflite"}
 """Of graph files, by suffix, as OpenVINO calls them."""
 
@@ -49,16 +50,16 @@ def _read_graph(path: Path) -> Any:
 
 
 class OpenVino:
-    """OpenVINO on the CPU, or on what `device` names."""
+    """OpenVINO on the CPU."""
 
     name = "openvino"
     suffix = ".blob"
 
-    def __init__(self, threads: int | None = None, device: str = "CPU") -> None:
+    def __init__(self, threads: int | None = None) -> None:
         openvino = import_openvino()
         self._core = openvino.Core()
         self.version = str(openvino.__version__)
-        self._device = self.where = device
+        self.where = DEVICE
         self.threads = threads
         # Where the processor has half precision OpenVINO would use it by itself, and no longer agree with PyTorch.
         self._settings: dict[str, str | int] = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
@@ -66,8 +67,8 @@ class OpenVino:
             self._settings["INFERENCE_NUM_THREADS"] = threads
 
     def for_throughput(self) -> OpenVino:
-        engine = OpenVino(self.threads, self._device)
-        engine.where = f"{self._device}, throughput"
+        engine = OpenVino(self.threads)
+        engine.where = f"{DEVICE}, throughput"
         # Threads that are bound to a core each keep the stream's own from it.
         engine._settings |= {"PERFORMANCE_HINT": "THROUGHPUT", "ENABLE_CPU_PINNING": False}
         return engine
@@ -77,7 +78,7 @@ class OpenVino:
         if compiled is None:
             model = _read_graph(graph)
             leave_out_blocks(model, closed, outputs)
-            compiled = self._core.compile_model(model, self._device, self._settings)
+            compiled = self._core.compile_model(model, DEVICE, self._settings)
             if cached is not None:
                 with suppress(OSError):  # a full disk, mostly: then nothing is written
                     cached.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +97,7 @@ class OpenVino:
         try:
             model = _read_graph(graph)
         except RuntimeError as error:
-            raise ModelError(f"{graph} cannot be loaded: {_first_line(error)}") from None
+            raise ModelError(f"{graph} cannot be loaded: {first_line(error)}") from None
         if len(model.inputs) != 1:
             raise ModelError(f"{graph} takes {len(model.inputs)} inputs; a plain network takes one image")
         image = model.inputs[0]
@@ -109,9 +110,9 @@ class OpenVino:
                 if result.get_name() != results[index].get_name():
                     model.remove_result(result)
             try:
-                compiled = self._core.compile_model(model, self._device, self._settings)
+                compiled = self._core.compile_model(model, DEVICE, self._settings)
             except RuntimeError as error:
-                raise ModelError(f"{graph} cannot be loaded: {_first_line(error)}") from None
+                raise ModelError(f"{graph} cannot be loaded: {first_line(error)}") from None
             infer = _infer_in_any_thread(compiled)
             return lambda pixels: np.array(infer([pixels])[0])
 
@@ -123,7 +124,7 @@ class OpenVino:
             return None
         try:
             os.utime(cached)  # the files that were used last stay longest
-            return self._core.import_model(io.BytesIO(cached.read_bytes()), self._device, self._settings)
+            return self._core.import_model(io.BytesIO(cached.read_bytes()), DEVICE, self._settings)
         except (RuntimeError, OSError):  # damaged, or another process removed it just now
             with suppress(OSError):
                 cached.unlink(missing_ok=True)
@@ -145,10 +146,6 @@ def _shape(port: Any) -> tuple[int | None, ...]:
     if shape.rank.is_dynamic:
         return ()
     return tuple(side.get_length() if side.is_static else None for side in shape)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
 
 
 def leave_out_blocks(model: Any, closed: Iterable[Pair], outputs: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from stmg.errors import ModelError
+from stmg.errors import ModelError, first_line
 from stmg.files import write_atomically
 from stmg.runtimes.engine import Engine, Run
 from stmg.runtimes.machine import processor
@@ -98,7 +98,7 @@ class PatternCache:
             try:
                 run = self._compile_pattern(keep)
             except Exception as error:  # whatever an engine raises: a wider pattern goes on standing in
-                reason = (str(error).splitlines() or [type(error).__name__])[0]
+                reason = first_line(error)
                 warnings.warn(f"a pattern of blocks is not compiled, a wider one stands in: {reason}", stacklevel=1)
             with self._changed:
                 self._missed.pop(keep, None)

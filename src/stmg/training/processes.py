@@ -7,8 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,6 +20,8 @@ from stmg.signals import handle_ending, note_ending
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+
+EVALUATION = timedelta(hours=12)  # that processes wait for one that evaluates
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,15 @@ class Machines:
     def make_fabric(self) -> Fabric:
         try:
             from lightning_fabric import Fabric
+            from lightning_fabric.strategies.ddp import DDPStrategy
         except ImportError:
             raise MissingPackageError('training needs: pip install "stmg[train]"') from None
         # Processes are started here, unless torchrun, a cluster or a second machine has done so.
         alone = self.nodes == 1 and "TORCHELASTIC_RUN_ID" not in os.environ
-        strategy = ("ddp_spawn" if alone else "ddp") if self.devices * self.nodes > 1 else "auto"
+        strategy: Any = "auto"
+        if self.devices * self.nodes > 1:
+            # The others wait while the first one evaluates, which may take longer than the usual half hour.
+            strategy = DDPStrategy(start_method="spawn" if alone else "popen", timeout=EVALUATION)
         try:
             fabric = Fabric(
                 accelerator=self.device,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from stmg.data.options import Augment, Data, Motion
 from stmg.errors import SettingsError, require
@@ -157,39 +157,19 @@ class Recipe:
             require(not self.compile, "the second stage cannot be compiled: compile is false", self.compile)
             share = self.loss.undo_class_weights
             require(not share, "class weights are undone in the first stage only: loss.undo_class_weights is 0", share)
-
-
-# Names that settings had in earlier versions: recipes and run folders with them are still read.
-RENAMED = {
-    "average": "ema_decay",
-    "optimiser": "optimizer",
-    "data.stored": "data.storage_scale",
-    "data.unlabelled": "data.unlabeled",
-    "data.movable": "data.movable_classes",
-    "data.memory": "data.cache_gb",
-    "augment.pasted": "augment.paste_classes",
-    "motion.objects": "motion.object_speed",
-    "motion.most_objects": "motion.max_objects",
-    "motion.gap": "motion.max_gap",
-    "loss.take_back": "loss.undo_class_weights",
-    "stmg.keep": "stmg.keep_ratio",
-    "stmg.steer": "stmg.keep_ratio_weight",
-    "stmg.divergence": "stmg.kl_weight",
-    "stmg.decided": "stmg.hard_gates",
-    "stmg.missed": "stmg.miss_weight",
-}
+            require(not self.pretrained, "the second stage starts from stmg.base: pretrained is empty", self.pretrained)
 
 
 def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     """A recipe from its YAML file, changed by overrides like `optimizer.learning_rate=0.01`, whose values are YAML."""
     import yaml
 
-    content = _use_current_names(read_mapping(Path(path), SettingsError))
+    content = read_mapping(Path(path), SettingsError)
     for override in overrides:
         name, equals, text = override.partition("=")
         if not equals:
             raise SettingsError(f"{override!r} is not a setting; they look like optimizer.learning_rate=0.01")
-        *groups, last = _current_name(name.strip()).split(".")
+        *groups, last = name.strip().split(".")
         target = content
         for group in groups:
             target = target.setdefault(group, {})
@@ -207,24 +187,6 @@ def format_recipe(recipe: Recipe) -> str:
     import yaml
 
     return str(yaml.safe_dump(_to_lists(asdict(recipe)), sort_keys=False, allow_unicode=True))
-
-
-def _current_name(name: str) -> str:
-    """The dotted name of a setting today, from one of any version."""
-    group, dot, rest = name.partition(".")
-    name = f"{RENAMED.get(group, group)}{dot}{rest}"
-    return RENAMED.get(name, name)
-
-
-def _use_current_names(content: dict[Any, Any], group: str = "") -> dict[Any, Any]:
-    renamed: dict[Any, Any] = {}
-    for key, value in content.items():
-        name = _current_name(f"{group}{key}")
-        last = name.rpartition(".")[2] if isinstance(key, str) else key
-        if last in renamed:
-            raise SettingsError(f"{name} is given twice, once by its earlier name")
-        renamed[last] = _use_current_names(value, f"{name}.") if isinstance(value, dict) else value
-    return renamed
 
 
 def _to_lists(value: object) -> object:

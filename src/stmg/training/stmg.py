@@ -124,15 +124,19 @@ class StmgTraining(TrainingModule):
     def _partial(
         self, image: Tensor, keep: Tensor, previous: list[Tensor], changed: Tensor
     ) -> tuple[NetworkOutput, Tensor]:
-        """A partial frame, and the logits it would have had if nothing were reused."""
+        """A partial frame, and its logits if nothing were reused; the same ones if nothing is learned of those."""
 
         def blend(current: list[Tensor]) -> list[Tensor]:
-            # The head sees both as one batch: it need not be known here how to call it.
             blended = aggregate(current, previous, changed)
+            if not self.settings.fresh:  # the head's batch-norms should see only what they will meet
+                return blended
+            # The head sees both as one batch: it need not be known here how to call it.
             alone = aggregate(current, previous, torch.ones_like(changed))
             return [torch.cat(pair) for pair in zip(blended, alone, strict=True)]
 
         computed = self.network.partial(self._downscale(image), keep, blend)
+        if not self.settings.fresh:
+            return computed, computed.logits
         logits, fresh = computed.logits.chunk(2)
         return NetworkOutput([features.chunk(2)[0] for features in computed.features], logits), fresh
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.resolve import ModelSpec, resolve, working_size
+from stmg.checkpoints.resolve import ModelSpec, open_adapted, resolve, working_size
 from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Video
 from stmg.data.folder import open_images
@@ -17,8 +17,8 @@ from stmg.segmenter import VideoSegmenter
 from stmg.streaming.fit import fit_motion
 from stmg.streaming.motion import AutoMotion
 from stmg.training.adapt.settings import AdaptSettings
-from stmg.training.adapt.train import Adapted, Progress, train_corrector
-from stmg.training.adapt.write import write_adapted
+from stmg.training.adapt.train import Adapted, Progress, read_motion, train_corrector
+from stmg.training.adapt.write import list_model_files, write_adapted
 from stmg.training.resume import STATE as RESUME
 from stmg.video.frames import Frame
 
@@ -55,17 +55,18 @@ def adapt(
         stmg.adapt("lite0-camvid", "drive.mp4", "lite0-adapted")
         segmenter = stmg.load("lite0-adapted")
     """
-    spec = model if isinstance(model, ModelSpec) else ModelSpec(name=str(model))
+    spec = open_adapted(model if isinstance(model, ModelSpec) else ModelSpec(name=str(model)))
     settings, folder = settings or AdaptSettings(), Path(out)
     size = working_size(spec)
     segmenter = resolve(replace(spec, corrector="none"))
     videos = list_videos([on] if isinstance(on, str | Path) else on)
     if isinstance(segmenter.settings.motion, AutoMotion):
-        fitting = fit_motion(segmenter.runtime, Frame(videos[0].image(0, size)))
+        # What was measured once holds for the rest of a run: a second measurement may come out otherwise.
+        fitting = read_motion(folder / STATE) or fit_motion(segmenter.runtime, Frame(videos[0].image(0, size)))
         segmenter = VideoSegmenter(segmenter.runtime, settings=segmenter.settings, motion=fitting)
     motion, frames = segmenter.settings.motion.name, sum(map(len, videos))
     device = find_device(spec.device or "cpu")
-    adapted = train_corrector(segmenter, videos, folder / STATE, size, settings, device, on_progress)
+    adapted = train_corrector(segmenter, videos, folder / STATE, size, settings, device, on_progress, identify(spec))
     check, whole = adapted.check, False
     if check.helps:
         notes: dict[str, object] = {
@@ -85,6 +86,13 @@ def adapt(
     shutil.rmtree(folder / STATE / "pairs", ignore_errors=True)
     (folder / STATE / RESUME).unlink(missing_ok=True)
     return Outcome(adapted, motion, frames, check.helps, whole)
+
+
+def identify(spec: ModelSpec) -> str:
+    """Which weights a model has: another file, or a file that was written since, is another model."""
+    files = [*list_model_files(spec), *([] if spec.weights is None else [Path(spec.weights)])]
+    stamps = [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.is_file()]
+    return "; ".join([spec.name, *sorted(stamps)])
 
 
 def list_videos(sources: Sequence[str | Path]) -> list[Video]:

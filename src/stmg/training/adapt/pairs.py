@@ -26,7 +26,7 @@ from stmg.streaming.correction import Corrector, view_warped
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, compose, invert
 from stmg.streaming.runtime import Runtime
-from stmg.training.adapt.clips import Clip
+from stmg.training.adapt.clips import Clip, ClipSource
 from stmg.video.frames import Frame, Image
 from stmg.video.labels import Labels
 
@@ -55,6 +55,17 @@ class Watching:
 
     def cost(self, size: tuple[int, int]) -> Cost:
         return Cost()
+
+
+def count_classes(runtime: Runtime, source: ClipSource) -> int:
+    """How many classes a network tells apart, found by running it where it does not say."""
+    if runtime.num_classes is not None:
+        return max(2, runtime.num_classes)
+    image = source.videos[0].image(0, source.size)
+    array = runtime.logits_array(runtime.full(runtime.prepare(image)).logits)
+    if array is None:
+        raise SettingsError("the network gives labels alone and does not say how many classes: it cannot be adapted")
+    return max(2, int(array.shape[2]))
 
 
 class Case(NamedTuple):

@@ -28,7 +28,7 @@ from stmg.streaming.schedulers import Level
 from stmg.training.adapt.check import Check, check_corrector
 from stmg.training.adapt.clips import ClipSource
 from stmg.training.adapt.learning import correction_loss, fit_shape, group_parameters, one_cycle
-from stmg.training.adapt.pairs import Pair, PairStore, Watching, find_cases, make_pair
+from stmg.training.adapt.pairs import Pair, PairStore, Watching, count_classes, find_cases, make_pair
 from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.averaging import moving_average
 from stmg.training.log import Log
@@ -36,6 +36,7 @@ from stmg.training.processes import defer_interrupt
 from stmg.training.resume import STATE
 
 WATCHING = 0.45  # of the time: the rest is for training
+PLANNED_AFTER = 4  # clips
 STORE_BYTES, MOST_PAIRS = 1.5e9, 4000
 AVERAGE = 0.99  # decay of the average of the weights
 SAVE_EVERY, REPORT_EVERY = 100, 10
@@ -72,19 +73,23 @@ def train_corrector(
     settings: AdaptSettings,
     device: torch.device,
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    identity: str = "",
 ) -> Adapted:
     """Train a corrector for a segmenter's network at its level of motion.
 
-    folder: keeps what a later call goes on from.
+    folder: keeps what a later call goes on from, if the network has the same identity then.
     videos: the user's own; their labels, if there are any, are not looked at.
     """
     started = time.perf_counter()
     runtime = segmenter.runtime
+    if segmenter.settings.motion.needs_vectors:
+        name = segmenter.settings.motion.name
+        raise SettingsError(f"motion {name} is of a video as it streams; a corrector learns with dis or a finer level")
     source = ClipSource(
         videos, runtime, segmenter.settings.motion, size, settings.longest, settings.still_share, settings.seed
     )
-    classes = _count_classes(runtime, source)
-    run = _Run(runtime, source, settings, classes, size, folder, device)
+    classes = count_classes(runtime, source)
+    run = _Run(runtime, source, settings, classes, size, folder, device, identity)
     try:
         run.watch(on_progress)
         run.train(on_progress)
@@ -93,6 +98,17 @@ def train_corrector(
         run.close()
     seconds = run.spent + time.perf_counter() - started
     return Adapted(run.finished, size, run.macs, check, seconds, run.steps, run.num_pairs)
+
+
+def read_motion(folder: Path) -> str | None:
+    """The level of motion of an interrupted run."""
+    path = folder / STATE
+    if not path.is_file():
+        return None
+    try:
+        return str(torch.load(path, map_location="cpu", weights_only=True)["subject"]["motion"])
+    except (KeyError, RuntimeError, pickle.UnpicklingError, EOFError, TypeError):
+        return None  # the run will say that it is damaged
 
 
 class _Run:
@@ -107,11 +123,12 @@ class _Run:
         size: tuple[int, int],
         folder: Path,
         device: torch.device,
+        identity: str,
     ) -> None:
         self.runtime, self.source, self.settings, self.device = runtime, source, settings, device
         self.folder, self.size = folder, size
         self.subject = {
-            "network": runtime.description,
+            "network": identity or runtime.description,
             "videos": [[video.name, len(video)] for video in source.videos],
             "size": list(size),
             "motion": source.motion.name,
@@ -138,7 +155,6 @@ class _Run:
         """Collect pairs: as many as the time allows."""
         with defer_interrupt() as interrupted:
             while not self.pairs or self.num_pairs < self.pairs:
-                started = time.perf_counter()
                 rng = np.random.default_rng((self.settings.seed, self.num_clips, 2))
                 cases = find_cases(self.source.get(self.num_clips), self.runtime, self.watching, rng)
                 found = [make_pair(case) for case in cases]
@@ -146,8 +162,8 @@ class _Run:
                     self._open_store(pair).put(self.num_pairs, pair)
                     self.num_pairs += 1
                 self.num_clips += 1
-                if not self.pairs and self.num_clips >= 4:
-                    self._plan((time.perf_counter() - started) / max(1, len(found)))
+                if not self.pairs and self.num_clips >= PLANNED_AFTER:
+                    self._plan_pairs()
                 on_progress(Progress("watching", self.num_pairs, self.pairs or None))
                 self._save_if(self.num_clips % SAVE_EVERY == 0, interrupted)
 
@@ -155,6 +171,7 @@ class _Run:
         """Learn from the pairs, at a rate that rises and falls once."""
         store = self._store
         assert store is not None
+        self._plan_steps(store)
         self.module.train()
         with defer_interrupt() as interrupted:
             for step in range(self.step, self.steps):
@@ -252,10 +269,22 @@ class _Run:
             self._store = PairStore(self.folder / "pairs", capacity, example)
         return self._store
 
-    def _plan(self, seconds_per_pair: float) -> None:
-        """How many pairs and steps the time allows, from how long one of each takes here."""
-        store = self._store
-        assert store is not None
+    @property
+    def _watched(self) -> float:
+        """Seconds so far."""
+        return self.spent + time.perf_counter() - self._begun
+
+    def _plan_pairs(self) -> None:
+        """How many pairs the time allows, from how long they took until now."""
+        assert self._store is not None
+        seconds = WATCHING * 60 * self.settings.minutes
+        possible = math.ceil(seconds * self.num_pairs / self._watched)
+        self.pairs = max(self.num_pairs, min(self._store.capacity, possible))
+
+    def _plan_steps(self, store: PairStore) -> None:
+        """How many steps the time allows that is left, but for the check: a clip of it takes about as one watched."""
+        if self.steps:
+            return
         module = copy.deepcopy(self.module).train()
         rng, times = np.random.default_rng(0), []
         for _ in range(3):
@@ -263,17 +292,6 @@ class _Run:
             tensors = [tensor.to(self.device) for tensor in store.draw(self.num_pairs, self.settings.batch, rng)]
             correction_loss(module, *tensors)[0].backward()  # type: ignore[no-untyped-call]
             times.append(time.perf_counter() - started)
-        seconds = 60 * self.settings.minutes
-        self.pairs = max(self.num_pairs, min(store.capacity, math.ceil(WATCHING * seconds / seconds_per_pair)))
-        left = seconds - self.pairs * seconds_per_pair
-        self.steps = self.steps or max(50, math.ceil(0.9 * left / min(times)))
-
-
-def _count_classes(runtime: Runtime, source: ClipSource) -> int:
-    if runtime.num_classes is not None:
-        return max(2, runtime.num_classes)
-    image = source.videos[0].image(0, source.size)
-    array = runtime.logits_array(runtime.full(runtime.prepare(image)).logits)
-    if array is None:
-        raise SettingsError("the network gives labels alone and does not say how many classes: it cannot be adapted")
-    return max(2, int(array.shape[2]))
+        checking = self.settings.checks * self._watched / max(1, self.num_clips)
+        left = 60 * self.settings.minutes - self._watched - checking
+        self.steps = max(50, math.ceil(0.9 * left / min(times)))

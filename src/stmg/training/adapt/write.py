@@ -26,31 +26,34 @@ def write_adapted(spec: ModelSpec, adapted: Adapted, motion: str, notes: dict[st
 
 
 def _copy_model(spec: ModelSpec, folder: Path) -> GraphModel | None:
-    path = Path(spec.name)
-    if is_user_function(spec.name) or is_network(spec.name):
+    files = list_model_files(spec)
+    for file in files:
+        target = folder / file.relative_to(files[0].parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _copy(file, target)
+    if not is_graph_file(spec.name):
         return None
+    normalization = spec.normalization or Normalization()
+    return GraphModel(
+        file=Path(spec.name).name,
+        mean=tuple(normalization.mean),
+        std=tuple(normalization.std),
+        output=None if spec.output is None else str(spec.output),
+        activation=spec.activation,
+        threshold=spec.threshold,
+    )
+
+
+def list_model_files(spec: ModelSpec) -> list[Path]:
+    """The files of a model, all below the folder of the first one; none where it is code."""
+    if is_user_function(spec.name) or is_network(spec.name):
+        return []
     if is_graph_file(spec.name):
-        for part in list_graph_files(path):
-            target = folder / part.relative_to(path.parent)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _copy(part, target)
-        normalization = spec.normalization or Normalization()
-        return GraphModel(
-            file=path.name,
-            mean=tuple(normalization.mean),
-            std=tuple(normalization.std),
-            output=None if spec.output is None else str(spec.output),
-            activation=spec.activation,
-            threshold=spec.threshold,
-        )
+        return list_graph_files(Path(spec.name))
     if is_export(spec.name):
-        parts = [part for part in path.iterdir() if part.is_file()]
-    else:
-        source = find_checkpoint(spec.name)
-        parts = [source / CARD, source / WEIGHTS]
-    for part in parts:
-        _copy(part, folder / part.name)
-    return None
+        return [part for part in Path(spec.name).iterdir() if part.is_file()]
+    source = find_checkpoint(spec.name)
+    return [source / CARD, source / WEIGHTS]
 
 
 def list_graph_files(path: Path) -> list[Path]:

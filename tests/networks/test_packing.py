@@ -1,8 +1,10 @@
 import pytest
 import torch
+from safetensors.torch import save_file
 
-from stmg.checkpoints.packing import pack, unpack
 from stmg.errors import ModelError, SettingsError
+from stmg.networks.foreign import read_state_dict
+from stmg.networks.packing import pack, unpack
 
 TENSORS = {
     "conv.weight": torch.linspace(-3, 5, 4 * 3 * 9).reshape(4, 3, 3, 3),
@@ -41,3 +43,11 @@ def test_a_parameter_that_is_called_scale_is_left_alone():
 def test_other_numbers_of_bits_are_refused():
     with pytest.raises(SettingsError, match="bits is one of 8, 16, 32"):
         pack(TENSORS, 4)
+
+
+def test_a_packed_file_is_read_as_the_weights_it_was_made_of(tmp_path):
+    weights = {"conv.weight": torch.linspace(-3, 5, 4 * 3 * 9).reshape(4, 3, 3, 3)}
+    save_file(pack(weights, 8), tmp_path / "model.safetensors")
+    read = read_state_dict(tmp_path / "model.safetensors")
+    assert list(read) == ["conv.weight"]
+    assert torch.allclose(read["conv.weight"], weights["conv.weight"], atol=0.03)
