@@ -43,25 +43,16 @@ benchmarks: $(VENV)/.installed-benchmarks
 fuzz soak faults: $(VENV)/.installed-dev
 	$(BIN)/python -m reliability.$@; code=$$?; $(BIN)/python -m reliability.figures; exit $$code
 
-$(VENV)/.installed: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[torch,evaluate,serve]"
-	touch $@
+# What each installs; dev holds all that the plain one does.
+$(VENV)/.installed: EXTRAS := torch,evaluate,serve
+$(VENV)/.installed-dev: EXTRAS := dev
+$(VENV)/.installed-benchmarks: EXTRAS := all,int8
+$(VENV)/.installed-docs: EXTRAS := docs
 
-$(VENV)/.installed-dev: pyproject.toml
+$(VENV)/.installed $(VENV)/.installed-dev $(VENV)/.installed-benchmarks $(VENV)/.installed-docs: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
-	touch $@ $(VENV)/.installed
-
-$(VENV)/.installed-benchmarks: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[all,int8]"
-	touch $@
-
-$(VENV)/.installed-docs: pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
-	touch $@
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$(EXTRAS)]"
+	touch $@ $(if $(filter dev,$(EXTRAS)),$(VENV)/.installed)
 
 clean:
 	rm -rf $(VENV) out/site out/demo build dist .coverage*

@@ -56,7 +56,7 @@ def write_camvid(path: Path) -> None:
 def write_recipe(path: Path) -> None:
     path.write_text(
         "{network: small, steps: 2, batch: 2, evaluate_every: 2, augment: {crop: [48, 64]}, "
-        "data: {path: 'street:0-0', size: [48, 64], stored: 1.0, val: ''}}"
+        "data: {path: 'street:0-0', size: [48, 64], storage_scale: 1.0, val: ''}}"
     )
 
 

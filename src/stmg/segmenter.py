@@ -22,8 +22,7 @@ from stmg.streaming.offline import Offline
 from stmg.streaming.online import Online
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.settings import MODES as MODES
-from stmg.streaming.settings import StreamSettings, make_settings
+from stmg.streaming.settings import MODES, StreamSettings, make_settings
 from stmg.streaming.state import FrameResult, FrameState
 from stmg.streaming.working_size import choose_size, restore, shrink, shrink_timed, stream_at_size
 from stmg.video.frames import as_frame
@@ -51,8 +50,7 @@ class VideoSegmenter(Pretrained):
     network: an accelerated network, a plain torch module, a runtime, or any callable from an RGB image to logits.
     device: of a torch network; a GPU if there is one and none is given.
     settings: how the stream is segmented; the defaults of `StreamSettings` if not given.
-    options: single fields of `StreamSettings`, instead of those in `settings`: mode, working_size, scheduler, offline,
-        motion, masking, partial_scale, fusion, palette, class_names.
+    options: any field of `StreamSettings`, instead of the one in `settings`.
 
         segmenter = stmg.VideoSegmenter(network, scheduler="paper", motion="none")
         for result in segmenter.stream("drive.mp4"):

@@ -16,7 +16,7 @@ steps: {STEPS}
 batch: 2
 evaluate_every: {STEPS}
 save_every: {STEPS}
-data: {{path: "street:0-0", size: [48, 64], stored: 1.0, val: ""}}
+data: {{path: "street:0-0", size: [48, 64], storage_scale: 1.0, val: ""}}
 augment: {{crop: [48, 64]}}
 """
 

@@ -57,12 +57,6 @@ def test_images_and_videos_with_labels_on_some_frames(own):
     assert (video.truth(4) == 255).all()
 
 
-def test_colors_may_be_spelled_as_in_earlier_versions(own):
-    text = (own / "dataset.yaml").read_text()
-    (own / "dataset.yaml").write_text(text.replace("color:", "colour:"))
-    assert tuple(open_folder(own).palette[1]) == (1, 2, 3)
-
-
 def test_videos_without_labels(own):
     (own / "dataset.yaml").unlink()
     for path in (own, own / "film.mp4"):

@@ -30,7 +30,6 @@ def test_the_base_on_every_frame_costs_itself(dataset, runtime):
     assert (figures.num_frames, figures.share(Level.KEY)) == (14, 100)
     assert figures.cost == runtime.cost(SIZE, Level.KEY, (), 1.0, masked=False)
     assert figures.kept_share != figures.kept_share  # there were no partial frames
-    assert figures.fps > 0
     assert 0 <= figures.mean_iou <= 100
 
 

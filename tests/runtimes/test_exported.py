@@ -57,23 +57,23 @@ def test_frames_of_another_size_are_brought_to_the_exported_one(folder):
     assert result.labels.shape == (100, 150)
 
 
-def test_an_export_of_earlier_versions_whose_logits_are_called_scores_gives_the_same(export_to, tmp_path):
+def test_logits_are_found_by_the_name_that_the_manifest_gives(export_to, tmp_path):
     onnx = pytest.importorskip("onnx")
-    new, old = export_to("onnx"), tmp_path / "old"
-    old.mkdir()
-    for path in new.glob("*.onnx"):
+    folder, renamed = export_to("onnx"), tmp_path / "renamed"
+    renamed.mkdir()
+    for path in folder.glob("*.onnx"):
         model = onnx.load(str(path))
         for node in model.graph.node:
             node.output[:] = ["scores" if name == "logits" else name for name in node.output]
             node.input[:] = ["scores" if name == "logits" else name for name in node.input]
         for output in model.graph.output:
             output.name = "scores" if output.name == "logits" else output.name
-        onnx.save(model, str(old / path.name))
-    (old / MANIFEST).write_text((new / MANIFEST).read_text().replace('"logits"', '"scores"'))
-    assert '"scores"' in (old / MANIFEST).read_text()
+        onnx.save(model, str(renamed / path.name))
+    (renamed / MANIFEST).write_text((folder / MANIFEST).read_text().replace('"logits"', '"scores"'))
+    assert '"scores"' in (renamed / MANIFEST).read_text()
     frames = panning(2, SIZE)
     for engine in ENGINES.values():
-        runtimes = [ExportedRuntime(folder, engine(1)) for folder in (new, old)]
+        runtimes = [ExportedRuntime(each, engine(1)) for each in (folder, renamed)]
         closed = (False,) * runtimes[0].num_blocks
         one, two = (runtime.full(runtime.prepare(frames[0])).logits for runtime in runtimes)
         assert np.array_equal(one, two)

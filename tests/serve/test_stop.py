@@ -1,4 +1,4 @@
-"""The server as a process: it stops within five seconds of SIGTERM, with its files closed."""
+"""The server as a process: it stops within five seconds of a signal to end, with its files closed."""
 
 import json
 import re
@@ -14,7 +14,7 @@ import pytest
 from commands import is_one_line, run_stmg, start_stmg
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_it_stops_in_time_with_its_files_closed_though_people_look(tmp_path, network_file, video, number):
     silent = socket.create_server(("127.0.0.1", 0))  # a source that never says anything
     config = tmp_path / "streams.yaml"

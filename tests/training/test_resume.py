@@ -7,12 +7,11 @@ import time
 
 import pytest
 import torch
-import yaml
 
 from commands import alone, run_stmg, start_stmg
 from stmg.errors import SettingsError, TrainingError
 from stmg.training.base import BaseTraining
-from stmg.training.recipe import RENAMED, format_recipe, read_recipe
+from stmg.training.recipe import format_recipe
 from stmg.training.trainer import train
 from trainings import CPU, last_weights, run, same_weights, stop_at, tiny_recipe
 
@@ -53,24 +52,6 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path, whole, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is handler
     assert [report.step for report in run(recipe, tmp_path)] == [4, 5, 6]
     assert same_weights(whole, tmp_path)
-
-
-def test_a_run_of_an_earlier_version_is_resumed(tmp_path, whole):
-    with pytest.raises(KeyboardInterrupt):
-        train(tiny_recipe(), out=tmp_path, machines=CPU, on_step=stop_at(5))
-    state = torch.load(tmp_path / "state.pt", weights_only=True)
-    state["optimiser"] = state.pop("optimizer")
-    torch.save(state, tmp_path / "state.pt")
-    recipe = yaml.safe_load((tmp_path / "recipe.yaml").read_text())
-    for old, new in reversed(RENAMED.items()):  # settings before the groups they are in
-        *groups, name = new.split(".")
-        group = recipe[groups[0]] if groups else recipe
-        group[old.rpartition(".")[2]] = group.pop(name)
-    assert {"optimiser", "average"} <= recipe.keys()
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    assert [report.step for report in run(tiny_recipe(), tmp_path)] == [5, 6]
-    assert same_weights(whole, tmp_path)
-    assert read_recipe(tmp_path / "recipe.yaml") == tiny_recipe()
 
 
 @pytest.mark.slow

@@ -15,13 +15,9 @@ from stmg.errors import DataError, SettingsError, require
 from stmg.files import build_dataclass, path_inside, read_mapping
 from stmg.video.labels import IGNORE, MAX_CLASSES
 from stmg.video.overlay import default_palette
-from stmg.video.readers import IMAGE_SUFFIXES, natural_order
+from stmg.video.readers import IMAGE_SUFFIXES, VIDEO_SUFFIXES, natural_order
 
 DESCRIPTION = "dataset.yaml"
-VIDEO_ENDINGS = (
-    *(".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg"),
-    *(".ts", ".m2ts", ".mts", ".flv", ".wmv", ".3gp", ".ogv"),
-)
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ class Description:
 
 def is_video(path: Path) -> bool:
     """Whether this is a video file; .ts is also what other programs call their texts."""
-    if not path.is_file() or path.suffix.lower() not in VIDEO_ENDINGS:
+    if not path.is_file() or path.suffix.lower() not in VIDEO_SUFFIXES:
         return False
     if path.suffix.lower() != ".ts":
         return True
@@ -121,9 +117,6 @@ def _read_description(file: Path) -> Description:
         entries = content.get(key) or []
         entries = entries if isinstance(entries, list) else [entries]
         content[key] = [{short: entry} if isinstance(entry, str) else entry for entry in entries]
-    for entry in content["classes"]:
-        if isinstance(entry, dict) and "colour" in entry:  # as it was spelled in earlier versions
-            entry.setdefault("color", entry.pop("colour"))
     try:
         return build_dataclass(Description, content)
     except SettingsError as error:

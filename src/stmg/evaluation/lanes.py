@@ -12,9 +12,10 @@ from stmg.evaluation.delayed import DelayedExecutor, LastFinished
 from stmg.evaluation.inputs import describe_settings
 from stmg.evaluation.meters import StreamMeter
 from stmg.evaluation.results import Mode, ModeScores
-from stmg.segmenter import MODES, VideoSegmenter
+from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import Level
+from stmg.streaming.settings import MODES
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame
 

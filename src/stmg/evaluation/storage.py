@@ -22,7 +22,7 @@ from stmg.files import build_from_file, path_inside, read_mapping, write_atomica
 
 PNG = b"\x89PNG\r\n\x1a\n"  # how such files begin
 FORMAT = 3
-"""Of the JSON files; those without one are from before it was written into them."""
+"""Of the JSON files; any other is refused."""
 KINDS: dict[str, type[Result]] = {
     kind.kind: kind for kind in (EvaluationResult, BenchmarkResult, AblationResult, TuneResult)
 }

@@ -46,8 +46,6 @@ class StreamFigures:
     """Frames whose cost is not known."""
     kept_shares: list[float] = field(default_factory=list)
     """Of each partial frame, the share of the blocks that ran."""
-    latencies: list[float] = field(default_factory=list)
-    """Milliseconds of each frame."""
 
     @property
     def mean_iou(self) -> float:
@@ -70,11 +68,6 @@ class StreamFigures:
         """Of the blocks on partial frames, those that ran, in percent; NaN without partial frames."""
         return 100 * float(np.mean(self.kept_shares)) if self.kept_shares else float("nan")
 
-    @property
-    def fps(self) -> float:
-        """Frames per second, without decoding and drawing."""
-        return 1000 * len(self.latencies) / sum(self.latencies) if self.latencies else float("nan")
-
     def macs_share(self, whole: Cost | None) -> float:
         """Executed MACs of a mean frame as a share of `whole`, in percent; NaN where they are not counted."""
         return 100 * self.cost.macs / whole.macs if self.cost and whole and whole.macs else float("nan")
@@ -87,7 +80,6 @@ class StreamFigures:
         if truth is not None:
             self.counts.add(result.labels, truth)
         self.levels[result.level] += 1
-        self.latencies.append(result.latency_ms)
         if result.cost is None:
             self.uncounted += 1
         else:

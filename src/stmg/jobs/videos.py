@@ -15,12 +15,8 @@ from fsspec.utils import get_protocol
 from stmg.errors import SettingsError, VideoError
 from stmg.files import path_inside, quote
 from stmg.jobs.storage import full_name, open_storage
-from stmg.video.readers import IMAGE_SUFFIXES, natural_order
+from stmg.video.readers import IMAGE_SUFFIXES, VIDEO_SUFFIXES, natural_order
 
-VIDEO_SUFFIXES = (
-    *(".3gp", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg"),
-    *(".mpg", ".mts", ".mxf", ".ogv", ".ts", ".webm", ".wmv", ".y4m"),
-)
 LIST_SUFFIX = ".txt"
 _CHANGES = ("etag", "ETag", "mtime", "LastModified", "updated", "created")  # by which storages tell versions apart
 

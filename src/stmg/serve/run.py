@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import socket
 import sys
 
@@ -13,6 +12,7 @@ from stmg.errors import SettingsError
 from stmg.serve.app import make_app
 from stmg.serve.config import ServeConfig
 from stmg.serve.service import Service
+from stmg.signals import handle_ending
 
 GRACE = 1  # seconds for answers under way when the server stops
 
@@ -61,20 +61,16 @@ def make_server(service: Service) -> Server:
 
 
 def serve(service: Service, listener: socket.socket) -> None:
-    """Serve until SIGTERM or Ctrl-C; files are closed when this returns."""
+    """Serve until a signal ends it, such as SIGTERM or Ctrl-C; files are closed when this returns."""
     set_up_log(service.config)
     server = make_server(service)
 
     def stop(*_: object) -> None:
         server.should_exit = True
 
-    # uvicorn hears these itself while it serves, and raises them again when it is done.
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    # uvicorn hears SIGTERM and Ctrl-C itself while it serves, and raises them again when it is done.
+    with handle_ending(stop):
         server.run([listener])
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class LogFormatter(logging.Formatter):

@@ -65,10 +65,6 @@ class Guard:
         self._sessions: deque[str] = deque(maxlen=SESSIONS)
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
-    @property
-    def needs_token(self) -> bool:
-        return self._token is not None
-
     def check(self, method: str, path: str, headers: dict[str, str], address: str) -> None:
         """Refuse a request of a wrong method, for a wrong host, from another site, or without the token."""
         if method not in METHODS:

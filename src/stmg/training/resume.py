@@ -12,7 +12,7 @@ from torch import nn, optim
 from torch.optim.swa_utils import AveragedModel
 
 from stmg.checkpoints.tensor_files import write_state
-from stmg.errors import SettingsError, TrainingError
+from stmg.errors import SettingsError, TrainingError, first_line
 from stmg.files import atomic_path, write_atomically
 from stmg.training.recipe import Recipe, format_recipe, read_recipe
 
@@ -23,8 +23,6 @@ STATE = "state.pt"
 RECIPE = "recipe.yaml"
 # What may change from one part of a run to the next: it has no bearing on the weights.
 FREE = ("notes", "evaluate_every", "save_every", "data.cache_gb", "data.workers", "data.val")
-# What parts of a state were called in earlier versions.
-EARLIER_NAMES = {"optimizer": "optimiser"}
 
 
 @dataclass
@@ -71,10 +69,11 @@ class TrainingState:
         try:
             content = torch.load(path, map_location=device, weights_only=True)
             for name, part in self._parts().items():
-                part.load_state_dict(content[name] if name in content else content[EARLIER_NAMES[name]])
+                part.load_state_dict(content[name])
         except Exception as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-            raise TrainingError(f"{path} cannot be resumed from ({reason}); delete {folder} to start over") from None
+            raise TrainingError(
+                f"{path} cannot be resumed from ({first_line(error)}); delete {folder} to start over"
+            ) from None
 
     def _parts(self) -> dict[str, Any]:
         parts = {item.name: getattr(self, item.name) for item in fields(self)}

@@ -19,6 +19,10 @@ from stmg.errors import DataError, SettingsError, SourceLostError, VideoError
 from stmg.video.frames import MAX_FILE_PIXELS, Frame, Image, as_frame, check_size
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")
+VIDEO_SUFFIXES = (
+    *(".3gp", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg"),
+    *(".mpg", ".mts", ".mxf", ".ogv", ".ts", ".webm", ".wmv", ".y4m"),
+)
 
 
 class Reader:

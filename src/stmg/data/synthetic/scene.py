@@ -14,7 +14,7 @@ _Frame = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
 
 
 class Scene:
-    """One street: iterate for frames, or render frame `i`.
+    """One street, of which any frame can be rendered.
 
     Everything is a closed form of seed and time, so a frame is the same whenever and wherever it is rendered.
     """
@@ -48,12 +48,6 @@ class Scene:
         noise = self._sensor_noise[down : down + self.size[0], right : right + self.size[1]]
         image = cv2.add(image, noise, dtype=cv2.CV_8U)
         return image.astype(np.uint8, copy=False), canvas.pixels[..., 3].copy()
-
-    def __iter__(self) -> Iterator[_Frame]:
-        index = 0
-        while True:
-            yield self.frame(index)
-            index += 1
 
     def __reduce__(self) -> tuple[type["Scene"], tuple[object, ...]]:
         # A scene is its arguments: cheap to hand to another process.
