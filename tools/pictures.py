@@ -25,7 +25,7 @@ from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.streaming.state import FrameResult
 from stmg.video.overlay import draw_labels, draw_mask
 
-MODEL, STREET, FRAMES, SIZE = "small-streets", 900_107, 60, (360, 480)
+MODEL, STREET, FRAMES, SIZE = "ddrnet23-slim-streets", 900_107, 60, (360, 480)
 FRONT, PERIOD = 6, 12  # from one computed frame to the next where frames are shown beside each other
 PERIODS = (2, 3, 4, 6, 8, 12)
 WIDTH = 420  # of a panel

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stmg.video.labels import Labels
 
 SIZE, FPS = (360, 480), 30
-MODEL = "small-streets"
+MODEL = "ddrnet23-slim-streets"
 
 
 class Street(NamedTuple):
