@@ -54,6 +54,8 @@ def test_an_export_segments_a_video_where_pytorch_is_not_installed(tmp_path):
     done = subprocess.run([sys.executable, "-m", "stmg", *made], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert "difference from PyTorch" in " ".join(done.stdout.split())
+    loads = "import sys, stmg; stmg.load(sys.argv[1]); print('torch' in sys.modules)"  # where it is installed, too
+    assert subprocess.check_output([sys.executable, "-c", loads, str(out)], text=True).strip() == "False"
 
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
     python = tmp_path / "venv" / "bin" / "python"

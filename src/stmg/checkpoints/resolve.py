@@ -166,9 +166,11 @@ def find_corrector(spec: ModelSpec) -> Path | None:
     """The folder of the corrector that a spec's model runs with, if any."""
     if spec.corrector is not None:
         return None if spec.corrector == "none" else Path(spec.corrector)
+    folder = Path(spec.name)
+    if is_export(spec.name):  # before the names of networks, which import PyTorch
+        return folder if has_corrector(folder) else None
     if is_graph_file(spec.name) or is_user_function(spec.name) or is_network(spec.name):
         return None
-    folder = Path(spec.name)
     if not folder.is_dir():
         folder = find_checkpoint(spec.name)
     return folder if has_corrector(folder) else None
