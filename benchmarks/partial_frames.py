@@ -47,15 +47,15 @@ def main() -> None:
 
 
 def rows(segmenter: VideoSegmenter, scale: float, thresholds: list[float]) -> Iterator[tuple[str, VideoSegmenter]]:
-    """What to try, one after the other: a changed threshold holds until the next is asked for."""
+    """What to try, one after the other: a changed threshold holds until the next row."""
     still: dict[str, Any] = {"scheduler": FixedPeriod(2), "motion": "none", "max_change": None, "partial_scale": scale}
     yield "at full scale, pruning alone", segmenter.another(**{**still, "partial_scale": 1.0})
     yield f"at {scale} of the scale", segmenter.another(**still)
     yield "  all blocks", segmenter.another(**still, masking=Masking(pruning="none"))
     yield "  gamma2 = 0.95", segmenter.another(**{**still, "scheduler": PaperScheduler()})
     yield "  warped along the motion", segmenter.another(**{**still, "motion": "dis-fine"})
-    pruning: Any = segmenter.runtime
-    threshold = pruning.network.mask_generator.pruning.threshold
+    runtime: Any = segmenter.runtime
+    threshold = runtime.network.mask_generator.pruning.threshold
     learned = float(threshold)
     for value in thresholds:
         threshold.fill_(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stmg.checkpoints.resolve import ModelSpec, is_export, is_graph_file, is_network, resolve, working_size
+from stmg.checkpoints.resolve import ModelSpec, is_graph_file, is_network, resolve, working_size
 from stmg.checkpoints.user_code import call_user_function, is_user_function
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.delay import limit_delay
@@ -41,8 +41,7 @@ class SourceSegmenters:
     def _load(self, source_size: Size | None) -> tuple[VideoSegmenter, Size | None]:
         """The model, and the size that is its own."""
         name = self.spec.name
-        exported = is_export(name) or is_graph_file(name)  # wanted first: the names of networks import PyTorch
-        if self.spec.size is None and not exported and (is_user_function(name) or is_network(name)):
+        if self.spec.size is None and (is_user_function(name) or is_network(name)):
             if source_size not in self._loaded:  # such a network may take frames of one size only
                 self._loaded = {source_size: resolve(replace(self.spec, size=source_size))}
             segmenter = self._loaded[source_size]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from stmg.checkpoints.resolve import ModelSpec
 
 
-def choose_engine(spec: ModelSpec, own: str) -> str:
+def _choose_engine(spec: ModelSpec, own: str) -> str:
     """The engine that runs a graph; `own` is the one it is for."""
     if spec.runtime == "torch":
         raise SettingsError(
@@ -25,9 +25,19 @@ def choose_engine(spec: ModelSpec, own: str) -> str:
 def choose_file_engine(spec: ModelSpec) -> str:
     """The engine that runs a graph file."""
     suffix = Path(spec.name).suffix
-    engine = choose_engine(spec, GRAPH_SUFFIXES[suffix])
+    engine = _choose_engine(spec, GRAPH_SUFFIXES[suffix])
     if engine == "onnxruntime" and suffix != ".onnx":
         raise SettingsError(f"runtime onnxruntime cannot be used with {spec.name}; openvino reads {suffix} files")
+    return engine
+
+
+def choose_export_engine(spec: ModelSpec, kind: str) -> str:
+    """The engine that runs an export for `kind`: onnx or openvino."""
+    engine = _choose_engine(spec, "onnxruntime" if kind == "onnx" else kind)
+    if engine == "onnxruntime" and kind != "onnx":
+        raise SettingsError(
+            f"runtime onnxruntime cannot be used with {spec.name}, which is exported for {kind}; openvino reads both"
+        )
     return engine
 
 

@@ -16,7 +16,7 @@ from stmg.checkpoints.refusals import (
     NOT_FOR_FUNCTIONS,
     NOT_FOR_GRAPHS,
     NOT_FOR_TORCH,
-    choose_engine,
+    choose_export_engine,
     choose_file_engine,
     refuse,
 )
@@ -166,11 +166,9 @@ def find_corrector(spec: ModelSpec) -> Path | None:
     """The folder of the corrector that a spec's model runs with, if any."""
     if spec.corrector is not None:
         return None if spec.corrector == "none" else Path(spec.corrector)
-    folder = Path(spec.name)
-    if is_export(spec.name):  # before the names of networks, which import PyTorch
-        return folder if has_corrector(folder) else None
     if is_graph_file(spec.name) or is_user_function(spec.name) or is_network(spec.name):
         return None
+    folder = Path(spec.name)
     if not folder.is_dir():
         folder = find_checkpoint(spec.name)
     return folder if has_corrector(folder) else None
@@ -265,8 +263,15 @@ def is_export(name: str) -> bool:
     return (Path(name) / MANIFEST).is_file()
 
 
+def is_exported(name: str) -> bool:
+    """Whether this is either of them, which runs without PyTorch."""
+    return is_export(name) or is_graph_file(name)
+
+
 def is_network(name: str) -> bool:
     """Whether this is the name of a network that comes with the package, without weights."""
+    if is_exported(name):  # to know the names is to import PyTorch
+        return False
     try:
         from stmg.networks import NETWORKS
     except ModuleNotFoundError:  # without PyTorch there are none
@@ -276,12 +281,7 @@ def is_network(name: str) -> bool:
 
 def _open_export(spec: ModelSpec, folder: Path) -> VideoSegmenter:
     manifest = read_manifest(folder)
-    kind = manifest.kind
-    engine = choose_engine(spec, "onnxruntime" if kind == "onnx" else kind)
-    if engine == "onnxruntime" and kind != "onnx":
-        raise SettingsError(
-            f"runtime onnxruntime cannot be used with {folder}, which is exported for {kind}; openvino reads both"
-        )
+    engine = choose_export_engine(spec, manifest.kind)
     patterns = PATTERNS if spec.patterns is None else spec.patterns
     card = parse_card(manifest.card, folder / MANIFEST)
     activation = spec.activation or card.activation

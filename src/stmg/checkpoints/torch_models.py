@@ -13,7 +13,7 @@ from torch import nn
 
 from stmg.checkpoints.card import Card
 from stmg.checkpoints.locate import WEIGHTS
-from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, is_export, is_graph_file
+from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, is_exported
 from stmg.checkpoints.store import load_network
 from stmg.checkpoints.user_code import call_user_function, is_user_function
 from stmg.errors import ModelError, SettingsError
@@ -62,7 +62,7 @@ def resolve_network(
     num_classes: of a network without weights.
     timed: measure the milliseconds of each block.
     """
-    if is_export(spec.name) or is_graph_file(spec.name):
+    if is_exported(spec.name):
         raise ModelError(f"{spec.name} is exported already; name the PyTorch model it came from")
     if spec.name not in NETWORKS and not is_user_function(spec.name):
         return _load_checkpoint(spec, model, num_classes, timed)

@@ -33,7 +33,6 @@ from stmg.evaluation.results import (
 )
 from stmg.evaluation.speed import TURN, Times, mean_ms, time_interleaved, time_passes, value_range
 from stmg.evaluation.streams import needs_vectors
-from stmg.streaming.schedulers import AlwaysKey
 from stmg.streaming.state import FrameResult
 from stmg.video.addresses import hide_credentials
 from stmg.video.frames import Frame
@@ -116,6 +115,13 @@ def benchmark(
     )
 
 
+class _Pass(NamedTuple):
+    """A method over all frames, in one of the modes it can be run in."""
+
+    method: Method
+    mode: Mode
+
+
 class _Measurement:
     """Every method over the clip, at one size."""
 
@@ -137,8 +143,7 @@ class _Measurement:
         self.first: FrameResult | None = None
         self._on_frame, self._done = on_frame, 0
         turns = len(self.stepped) * repeats
-        bases = sum(method.kind == "base" for method in self.passes)
-        passes = len(self.offline) + (len(self.passes) + bases) * repeats
+        passes = len(self.offline) + len(self.passes) * repeats
         self._total = len(clip.frames) * (turns + passes + len(self.live))
 
     def run(self, modes: Sequence[Mode]) -> SizeBenchmark:
@@ -166,13 +171,18 @@ class _Measurement:
             realtime=tuple(self._play_live(method, entry) for method, entry in self.live.items()),
         )
 
-    def _choose_passes(self) -> list[Method]:
-        """What is timed over whole passes: offline, and for comparison the base network and online beside it."""
-        chosen: dict[Method, None] = {}
+    def _choose_passes(self) -> list[_Pass]:
+        """What is timed over whole passes: offline, and for comparison the base network and online beside it.
+
+        Offline computes several frames at once where that is faster. So may the base network: it runs both ways.
+        """
+        chosen: dict[_Pass, None] = {}
         for method in self.offline:
             for each in (BASE, method.reference, replace(method.reference, kind="online"), method):
                 if each in self.entries:
-                    chosen[each] = None
+                    chosen[_Pass(each, self.entries[each].mode)] = None
+                    if each.kind == "base":
+                        chosen[_Pass(each, "offline")] = None
         return list(chosen)
 
     def _time_turns(self) -> dict[Method, Times]:
@@ -189,36 +199,29 @@ class _Measurement:
         return time_interleaved(steppers, self.clip.frames, self.repeats, add, self.clip.starts)
 
     def _time_passes(self) -> dict[Method, Times]:
-        """Whole passes; before them each offline stream runs once, uncounted, to be scored.
+        """Whole passes, of a method in several modes the fastest one.
 
-        Offline computes several frames at once where that is faster. So may the base network that it is compared with:
-        it runs both ways, and the faster one counts.
+        Before them each offline stream runs once, uncounted, to be scored.
         """
         videos = split_videos(self.clip)
 
-        def play(method: Method, at_once: bool = False) -> Iterator[FrameResult]:
-            entry = self.entries[method]
-            segmenter = entry.segmenter.another(offline=AlwaysKey()) if at_once else entry.segmenter
+        def play(each: _Pass) -> Iterator[FrameResult]:
             for video in videos:
-                yield from segmenter.stream(video, mode="offline" if at_once else entry.mode)
+                yield from self.entries[each.method].segmenter.stream(video, mode=each.mode)
 
         with ExitStack() as exact:
-            for method in self.passes:
-                exact.enter_context(self.entries[method].stepper.runtime.exact_patterns())
+            for each in self.passes:
+                exact.enter_context(self.entries[each.method].stepper.runtime.exact_patterns())
             for method in self.offline:
-                for index, result in enumerate(play(method)):
+                for index, result in enumerate(play(_Pass(method, "offline"))):
                     self._score(method, index, result)
                     self._progress(method, 1)
-            ways = [(method, way) for method in self.passes for way in (False, True)[: 1 + (method.kind == "base")]]
+            streams = {each: partial(play, each) for each in self.passes}
             frames = len(self.clip.frames)
-            times = time_passes(
-                {way: partial(play, *way) for way in ways}, self.repeats, lambda way: self._progress(way[0], frames)
-            )
-        fastest: dict[Method, Times] = {}
-        for (method, _), found in times.items():
-            if method not in fastest or np.median(found.fps()) > np.median(fastest[method].fps()):
-                fastest[method] = found
-        return fastest
+            times = time_passes(streams, self.repeats, lambda each: self._progress(each.method, frames))
+        slowest_first = sorted(times, key=lambda each: float(np.median(times[each].fps())))
+        fastest = {each.method: times[each] for each in slowest_first}
+        return {each.method: fastest[each.method] for each in self.passes}
 
     def _row(self, method: Method, times: dict[Method, Times], outside_ms: float) -> BenchmarkRow:
         entry, mine = self.entries[method], times[method]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.resolve import ModelSpec, is_export, is_graph_file, is_network
+from stmg.checkpoints.resolve import ModelSpec, is_exported, is_graph_file, is_network
 from stmg.errors import DataError, SettingsError
 from stmg.evaluation.ablate import PAPER_SETTINGS
 from stmg.evaluation.baselines import make_baselines
@@ -98,7 +98,7 @@ def other_entries(spec: ModelSpec, names: Sequence[str], clip: Clip) -> dict[Met
     """Other models on every frame, with weights and normalization of their own."""
     entries = {}
     for name in names:
-        if _is_graph(spec.name) and not _is_graph(name):
+        if is_exported(spec.name) and not is_exported(name):
             raise SettingsError(
                 f"smaller: {name} would run in PyTorch and {spec.name} does not; first: stmg export {name} --to onnx"
             )
@@ -131,7 +131,7 @@ def export_entries(
     """Exports of the same model, each on every frame and in each mode."""
     entries: dict[Method, Entry] = {}
     for folder in folders:
-        if not _is_graph(str(folder)):
+        if not is_exported(str(folder)):
             raise SettingsError(f"{folder} is no export; first: stmg export {spec.name} --to onnx --out {folder}")
         export = as_export(spec, folder)
         subject = open_model(export)
@@ -143,10 +143,6 @@ def export_entries(
             base = replace(base, export=Path(folder).name)
         entries |= mode_entries(subject, export, scored, modes, base)
     return entries
-
-
-def _is_graph(name: str) -> bool:
-    return is_export(name) or is_graph_file(name)
 
 
 def _with(spec: ModelSpec, settings: Mapping[str, object]) -> ModelSpec:

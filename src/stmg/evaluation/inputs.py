@@ -24,8 +24,8 @@ Model = VideoSegmenter | ModelSpec | str
 """A segmenter, or what `stmg.load` makes one from."""
 DEFAULT_SIZE = (360, 480)  # of a segmenter that takes any size
 
-EVERY_FRAME: Mapping[str, Any] = {"scheduler": AlwaysKey(), "max_change": None}
-"""The base network: nothing is carried, so there is no change to steer by."""
+EVERY_FRAME: Mapping[str, Any] = {"scheduler": AlwaysKey(), "offline": AlwaysKey(), "max_change": None}
+"""The base network in any mode: nothing is carried, so there is no change to steer by."""
 
 
 class Subject(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import cv2
 import numpy as np
 
 from stmg.streaming.flow import Flow, Map, warp
@@ -42,11 +41,3 @@ def warp_segmentation(before: Segmentation, flow: Flow | None, threshold: float)
 def threshold_probability(probability: Map, threshold: float) -> Segmentation:
     """A probability and its labels: 1 above the threshold, 0 elsewhere."""
     return Segmentation((probability > threshold).view(np.uint8), probability)
-
-
-def resize_probability(probability: Map, size: tuple[int, int]) -> Map:
-    """A probability at another size (H, W)."""
-    if probability.shape == size:
-        return probability
-    out: Map = cv2.resize(probability, size[::-1], interpolation=cv2.INTER_LINEAR)
-    return out

@@ -46,7 +46,7 @@ class Offline:
         corrector = settings.corrector
         self.corrector = corrector if corrector is not None and corrector.between else None
         self.both_ways = bool(getattr(self.motion, "both_ways", False))
-        # OpenCV was told how many threads the user allows, where a number was given. Where it is free, one more than
+        # OpenCV has the number of threads that the user allows, where one was given. Where it is free, one more than
         # there are cores fills what waits for memory.
         cores, threads = os.cpu_count() or 1, cv2.getNumThreads()
         self.workers = workers or (cores + 1 if threads >= cores else max(1, threads))

@@ -12,10 +12,9 @@ from typing import Any, NamedTuple
 
 import cv2
 
-from stmg.streaming.foreground import resize_probability
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame, Image, as_frame, resize_image
-from stmg.video.labels import resize_labels
+from stmg.video.labels import resize_labels, resize_plane
 
 MULTIPLE = 8  # of a fitted size: the coarsest features of most networks then keep their grid
 
@@ -83,7 +82,7 @@ def restore(result: FrameResult, given: Given) -> FrameResult:
     """
     started = time.perf_counter()
     size = given.image.shape[0], given.image.shape[1]
-    probability = None if result.probability is None else resize_probability(result.probability, size)
+    probability = None if result.probability is None else resize_plane(result.probability, size)
     labels = resize_labels(result.labels, size)
     latency = result.latency_ms + given.resize_ms + 1000 * (time.perf_counter() - started)
     return replace(result, image=given.image, labels=labels, probability=probability, latency_ms=latency)

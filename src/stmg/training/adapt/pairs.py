@@ -58,7 +58,7 @@ class Watching:
 
 
 def count_classes(runtime: Runtime, source: ClipSource) -> int:
-    """How many classes a network tells apart, found by running it where it does not say."""
+    """The number of classes of a network, found by running it where it does not say."""
     if runtime.num_classes is not None:
         return max(2, runtime.num_classes)
     image = source.videos[0].image(0, source.size)

@@ -225,7 +225,7 @@ class _Run:
             "average": self.average.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "counts": [self.num_pairs, self.num_clips, self.step, self.steps, self.pairs],
-            "spent": self.spent + time.perf_counter() - self._begun,
+            "spent": self.seconds,
         }
         with atomic_path(self.folder / STATE) as part:
             write_state(state, part)
@@ -270,15 +270,15 @@ class _Run:
         return self._store
 
     @property
-    def _watched(self) -> float:
-        """Seconds so far."""
+    def seconds(self) -> float:
+        """That the run has taken so far, with those before it was resumed."""
         return self.spent + time.perf_counter() - self._begun
 
     def _plan_pairs(self) -> None:
         """How many pairs the time allows, from how long they took until now."""
         assert self._store is not None
         seconds = WATCHING * 60 * self.settings.minutes
-        possible = math.ceil(seconds * self.num_pairs / self._watched)
+        possible = math.ceil(seconds * self.num_pairs / self.seconds)
         self.pairs = max(self.num_pairs, min(self._store.capacity, possible))
 
     def _plan_steps(self, store: PairStore) -> None:
@@ -292,6 +292,6 @@ class _Run:
             tensors = [tensor.to(self.device) for tensor in store.draw(self.num_pairs, self.settings.batch, rng)]
             correction_loss(module, *tensors)[0].backward()  # type: ignore[no-untyped-call]
             times.append(time.perf_counter() - started)
-        checking = self.settings.checks * self._watched / max(1, self.num_clips)
-        left = 60 * self.settings.minutes - self._watched - checking
+        checking = self.settings.checks * self.seconds / max(1, self.num_clips)
+        left = 60 * self.settings.minutes - self.seconds - checking
         self.steps = max(50, math.ceil(0.9 * left / min(times)))
