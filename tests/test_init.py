@@ -1,4 +1,5 @@
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -6,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import stmg
-from stmg.errors import MissingPackageError
+from stmg.errors import MissingPackageError, install_command
 
 
 @pytest.mark.parametrize("name", stmg.__all__)
@@ -40,5 +41,5 @@ def test_a_missing_package_names_the_extra_that_brings_it(monkeypatch, name, ext
         raise ModuleNotFoundError("No module named 'torch'", name="torch")
 
     monkeypatch.setattr(stmg, "import_module", import_module)
-    with pytest.raises(MissingPackageError, match=rf'stmg.{name} needs PyTorch: pip install "stmg\[{extra}\]"'):
+    with pytest.raises(MissingPackageError, match=re.escape(f"stmg.{name} needs PyTorch: {install_command(extra)}")):
         getattr(stmg, name)

@@ -15,6 +15,7 @@ from stmg.errors import (
     StmgError,
     TrainingError,
     VideoError,
+    install_command,
 )
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def __getattr__(name: str) -> Any:
             raise
         package = "PyTorch" if error.name == "torch" else error.name
         extra = _EXTRAS.get(name, "torch")
-        raise MissingPackageError(f'stmg.{name} needs {package}: pip install "stmg[{extra}]"') from None
+        raise MissingPackageError(f"stmg.{name} needs {package}: {install_command(extra)}") from None
 
 
 def __dir__() -> list[str]:

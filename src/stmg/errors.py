@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class StmgError(Exception):
     """A mistake in what was given, with the fix in the message. At the command line: one line and exit code 2."""
@@ -37,6 +39,14 @@ class MissingPackageError(StmgError, ImportError):
 
 class TrainingError(StmgError, ArithmeticError):
     """A training run that cannot go on."""
+
+
+def install_command(extra: str) -> str:
+    """What brings an extra where this package is: in a checkout, or from the index."""
+    checkout = Path(__file__).parents[2]
+    if not (checkout / "pyproject.toml").is_file():
+        return f'pip install "stmg[{extra}]"'
+    return f'pip install -e "{"." if checkout == Path.cwd() else checkout}[{extra}]"'
 
 
 def first_line(error: BaseException) -> str:

@@ -1,3 +1,4 @@
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from stmg.checkpoints.difference import Difference, compare_export
 from stmg.checkpoints.export import export_network
 from stmg.checkpoints.quantize import quantize
 from stmg.checkpoints.resolve import ModelSpec
-from stmg.errors import MissingPackageError, ModelError, SettingsError
+from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.networks.corrector import SHAPES, Corrector
@@ -188,7 +189,9 @@ def test_what_cannot_be_honored_is_refused_by_name(tmp_path, model, options, mes
 
 def test_a_missing_tool_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setattr(export_module, "find_spec", lambda name: None if name == "onnxscript" else sys)
-    with pytest.raises(MissingPackageError, match=r'exporting needs onnxscript: pip install "stmg\[export\]"'):
+    with pytest.raises(
+        MissingPackageError, match=re.escape(f"exporting needs onnxscript: {install_command('export')}")
+    ):
         stmg.export("small", tmp_path, size=SIZE)
 
 

@@ -1,4 +1,5 @@
 import builtins
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from safetensors.torch import save_file
 import stmg
 from stmg.checkpoints.resolve import ModelSpec, load, resolve, working_size
 from stmg.checkpoints.torch_models import resolve_network
-from stmg.errors import MissingPackageError, ModelError, SettingsError
+from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.runtimes.callable import CallableRuntime
@@ -285,7 +286,9 @@ def test_without_pytorch_a_checkpoint_names_the_extra(monkeypatch):
         return original(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", import_without_torch)
-    with pytest.raises(MissingPackageError, match=r'everything else needs PyTorch: pip install "stmg\[torch\]"'):
+    with pytest.raises(
+        MissingPackageError, match=re.escape(f"everything else needs PyTorch: {install_command('torch')}")
+    ):
         load("small-streets")
 
 

@@ -2,6 +2,7 @@
 
 import builtins
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from PIL import Image
 
 from results import result, write_frames
-from stmg.errors import MissingPackageError
+from stmg.errors import MissingPackageError, install_command
 from stmg.outputs import timeline
 from stmg.outputs.timeline import Timeline
 from stmg.streaming.audit import Audit
@@ -74,7 +75,9 @@ def test_a_missing_matplotlib_is_noticed_before_the_run(tmp_path: Path, monkeypa
         return really_import(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without_matplotlib)
-    with pytest.raises(MissingPackageError, match=r'the timeline needs matplotlib: pip install "stmg\[plots\]"'):
+    with pytest.raises(
+        MissingPackageError, match=re.escape(f"the timeline needs matplotlib: {install_command('plots')}")
+    ):
         Timeline(tmp_path / "timeline.png")
 
 

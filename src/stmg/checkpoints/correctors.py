@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stmg.errors import MissingPackageError, ModelError, SettingsError, require
+from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command, require
 from stmg.files import atomic_path, build_from_file, path_inside, read_mapping
 from stmg.runtimes.correctors import GraphCorrector
 from stmg.runtimes.engine import Engine
@@ -104,7 +104,7 @@ def load_corrector(folder: str | Path, engine: Engine | None = None, device: str
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise MissingPackageError(f'the corrector of {folder} needs PyTorch here: pip install "stmg[torch]"') from None
+        raise MissingPackageError(f"the corrector of {folder} needs PyTorch here: {install_command('torch')}") from None
     return TorchCorrector(load_corrector_network(folder), find_device(device), between=card.between)
 
 

@@ -33,7 +33,7 @@ from stmg.checkpoints.graphs import CompareGraph, EncodeGraph, FullGraph, Partia
 from stmg.checkpoints.quantize import Batches, Inputs, quantize
 from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, find_corrector, load
 from stmg.checkpoints.torch_models import resolve_network
-from stmg.errors import MissingPackageError, ModelError, SettingsError
+from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
 from stmg.runtimes.engine import Pair
 from stmg.runtimes.exported import ExportedRuntime
@@ -267,4 +267,4 @@ def _check_packages(to: str, *, int8: bool) -> None:
         needed |= {"openvino": "export", **({"nncf": "int8"} if int8 else {})}
     for package, extra in needed.items():
         if find_spec(package) is None:
-            raise MissingPackageError(f'exporting needs {package}: pip install "stmg[{extra}]"')
+            raise MissingPackageError(f"exporting needs {package}: {install_command(extra)}")

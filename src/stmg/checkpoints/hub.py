@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 from stmg.checkpoints.card import Card
 from stmg.checkpoints.store import save
-from stmg.errors import MissingPackageError, ModelError, first_line
+from stmg.errors import MissingPackageError, ModelError, first_line, install_command
 from stmg.gating.accelerate import AcceleratedNetwork
 from stmg.segmenter import VideoSegmenter
 
@@ -25,7 +25,7 @@ def push_to_hub(
     try:
         from huggingface_hub import HfApi
     except ImportError:
-        raise MissingPackageError('pushing to the Hub needs: pip install "stmg[hub]"') from None
+        raise MissingPackageError(f"pushing to the Hub needs: {install_command('hub')}") from None
     with TemporaryDirectory() as folder:
         save(model, folder, card, bits=bits)
         api = HfApi(token=token)

@@ -10,7 +10,7 @@ from platformdirs import user_cache_path
 
 from stmg.checkpoints.card import CARD
 from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
-from stmg.errors import MissingPackageError, ModelError, first_line
+from stmg.errors import MissingPackageError, ModelError, first_line, install_command
 
 WEIGHTS = "model.safetensors"
 LARGE = ("ddrnet39-camvid",)
@@ -66,7 +66,7 @@ def _download(name: str) -> Path:
     try:
         from huggingface_hub import snapshot_download
     except ImportError:
-        raise MissingPackageError(f'{name} looks like a Hub id; loading it needs: pip install "stmg[hub]"') from None
+        raise MissingPackageError(f"{name} looks like a Hub id; loading it needs: {install_command('hub')}") from None
     try:
         return Path(snapshot_download(name, allow_patterns=[WEIGHTS, CARD, *CORRECTOR_FILES]))
     except Exception as error:  # whatever the Hub, the network or the disk raises

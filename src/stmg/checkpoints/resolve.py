@@ -22,7 +22,7 @@ from stmg.checkpoints.refusals import (
 )
 from stmg.checkpoints.settings_file import SavedSettings, read_settings
 from stmg.checkpoints.user_code import call_user_function, is_user_function
-from stmg.errors import MissingPackageError, ModelError, SettingsError
+from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.engines import ENGINES
 from stmg.runtimes.exported import ExportedRuntime
@@ -227,7 +227,7 @@ def _resolve_network(spec: ModelSpec, model: object) -> VideoSegmenter:
         if error.name != "torch":
             raise
         why = "is neither an exported folder nor a graph file, and everything else needs PyTorch"
-        raise MissingPackageError(f'{spec.name} {why}: pip install "stmg[torch]"') from None
+        raise MissingPackageError(f"{spec.name} {why}: {install_command('torch')}") from None
     return resolve_torch(spec, model)
 
 

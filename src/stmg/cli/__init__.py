@@ -35,7 +35,7 @@ from stmg.cli import (
 from stmg.cli.groups import expand_groups
 from stmg.cli.interruption import interruptible
 from stmg.cli.options import MEASURE, RUN, TRAIN
-from stmg.errors import StmgError
+from stmg.errors import StmgError, install_command
 
 OUT_OF_MEMORY = ("can't allocate memory", "Insufficient memory", "std::bad_alloc", "Failed to allocate memory")
 INSTALLED = {"site-packages", "dist-packages"}  # folders of installed packages
@@ -190,7 +190,7 @@ def _explain(error: Exception) -> tuple[str | None, int]:
     if _find_user_frame(error) is not None:
         return None, 1
     if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "torch":
-        return 'this needs PyTorch: pip install "stmg[torch]"', 2
+        return f"this needs PyTorch: {install_command('torch')}", 2
     if isinstance(error, FileNotFoundError):
         return line, 2
     if isinstance(error, OSError):

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.cli.options import MODEL_HELP, ModelOptions, StreamOptions, make_spec
-from stmg.errors import MissingPackageError, SettingsError
+from stmg.errors import MissingPackageError, SettingsError, install_command
 from stmg.video.addresses import hide_credentials
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def serve_page(config: ServeConfig, spec: ModelSpec | None, browser: bool = Fals
         from stmg.serve.service import Service
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("fastapi", "uvicorn", "prometheus_client", "starlette", "pydantic"):
-            raise MissingPackageError('stmg serve needs packages of its own: pip install "stmg[serve]"') from None
+            raise MissingPackageError(f"stmg serve needs packages of its own: {install_command('serve')}") from None
         raise
     console = Console()
     with open_socket(config.host, config.port) as listener:

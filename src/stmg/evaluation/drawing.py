@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from typing import Any, NamedTuple
 
-from stmg.errors import MissingPackageError
+from stmg.errors import MissingPackageError, install_command
 
 try:
     from matplotlib.figure import Figure
 except ImportError:
-    raise MissingPackageError('plots need matplotlib: pip install "stmg[evaluate]"') from None
+    raise MissingPackageError(f"plots need matplotlib: {install_command('evaluate')}") from None
 
 BASE_COLOR, PAPER_COLOR = "#8a8f98", "#b08a2e"
 MODE_COLORS = {"online": "#c8443a", "offline": "#3a6ea5", "realtime": "#4f9d69"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from stmg.errors import MissingPackageError
+from stmg.errors import MissingPackageError, install_command
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -45,4 +45,4 @@ def checkpoints(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise MissingPackageError('checkpoints need PyTorch: pip install "stmg[torch]"') from None
+        raise MissingPackageError(f"checkpoints need PyTorch: {install_command('torch')}") from None

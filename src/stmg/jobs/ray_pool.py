@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from stmg.errors import MissingPackageError, SettingsError
+from stmg.errors import MissingPackageError, SettingsError, install_command
 from stmg.jobs.task import BatchSettings, Outcome, Task
 from stmg.jobs.worker import Worker
 
@@ -22,7 +22,7 @@ try:
     import ray
     from ray.exceptions import RayError, RayTaskError
 except ImportError:
-    raise MissingPackageError('running on Ray needs: pip install "stmg[ray]"') from None
+    raise MissingPackageError(f"running on Ray needs: {install_command('ray')}") from None
 
 ATTEMPTS = 3  # that a task gets before it is the one to blame for the workers that were lost with it
 SECONDS = 0.5  # that one wait takes at most

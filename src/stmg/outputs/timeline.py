@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stmg.errors import MissingPackageError
+from stmg.errors import MissingPackageError, install_command
 from stmg.files import write_atomically
 from stmg.outputs.sink import FileSink
 from stmg.streaming.schedulers import Level
@@ -32,7 +32,7 @@ class Timeline(FileSink):
         try:
             import matplotlib.figure  # noqa: F401  to fail before the run rather than after it
         except ImportError:
-            raise MissingPackageError('the timeline needs matplotlib: pip install "stmg[plots]"') from None
+            raise MissingPackageError(f"the timeline needs matplotlib: {install_command('plots')}") from None
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.title = title
         self._spans: list[Span] = []

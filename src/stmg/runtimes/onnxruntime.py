@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from stmg.errors import MissingPackageError, ModelError, first_line
+from stmg.errors import MissingPackageError, ModelError, first_line, install_command
 from stmg.files import atomic_path
 from stmg.runtimes.engine import DTYPES, GraphOutput, Pair, PlainGraph, Run
 
@@ -35,7 +35,7 @@ class OnnxRuntime:
             import onnx
             import onnxruntime
         except ImportError:
-            raise MissingPackageError('the runtime onnxruntime needs: pip install "stmg[onnx]"') from None
+            raise MissingPackageError(f"the runtime onnxruntime needs: {install_command('onnx')}") from None
         self._onnx, self._runtime = onnx, onnxruntime
         self.version = str(onnxruntime.__version__)
         self.threads = threads

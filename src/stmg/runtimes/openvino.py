@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.errors import MissingPackageError, ModelError, first_line
+from stmg.errors import MissingPackageError, ModelError, first_line, install_command
 from stmg.files import atomic_path
 from stmg.runtimes.engine import DTYPES, Arrays, GraphOutput, Pair, PlainGraph, Run
 
@@ -37,7 +37,7 @@ def import_openvino() -> Any:
     try:
         import openvino
     except ImportError:
-        raise MissingPackageError('the runtime openvino needs: pip install "stmg[openvino]"') from None
+        raise MissingPackageError(f"the runtime openvino needs: {install_command('openvino')}") from None
     return openvino
 
 

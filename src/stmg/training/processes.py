@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from stmg import errors
-from stmg.errors import MissingPackageError, SettingsError, StmgError
+from stmg.errors import MissingPackageError, SettingsError, StmgError, install_command
 from stmg.runtimes.threads import check_threads
 from stmg.signals import handle_ending, note_ending
 
@@ -48,7 +48,7 @@ class Machines:
             from lightning_fabric import Fabric
             from lightning_fabric.strategies.ddp import DDPStrategy
         except ImportError:
-            raise MissingPackageError('training needs: pip install "stmg[train]"') from None
+            raise MissingPackageError(f"training needs: {install_command('train')}") from None
         # Processes are started here, unless torchrun, a cluster or a second machine has done so.
         alone = self.nodes == 1 and "TORCHELASTIC_RUN_ID" not in os.environ
         strategy: Any = "auto"
