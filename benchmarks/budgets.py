@@ -19,7 +19,7 @@ from stmg.data.augment import plain_look
 from stmg.data.catalogue import open_dataset
 from stmg.data.options import Motion
 from stmg.data.stills import clip_from_still
-from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.motion import DIS_LEVELS

@@ -17,7 +17,7 @@ from rich.table import Table
 import stmg
 from stmg.data.catalogue import open_dataset
 from stmg.evaluation.inputs import EVERY_FRAME
-from stmg.evaluation.streams import load_into_memory, stream_figures
+from stmg.evaluation.measuring.streams import load_into_memory, stream_figures
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import FixedPeriod, PaperScheduler
@@ -35,14 +35,14 @@ def main() -> None:
     segmenter = stmg.load(arguments.model, corrector="none")
     video = load_into_memory(open_dataset(arguments.data), "val", SIZE, None)
     base = stream_figures(segmenter.another(**EVERY_FRAME), video, "val", SIZE)
-    table = Table("partial frames", title=f"{arguments.model}, whole {base.mean_iou:.2f}")
+    table = Table("partial frames", title=f"{arguments.model}, whole {base.miou:.2f}")
     for head in ("blocks kept", "mIoU", "drop", "MACs"):
         table.add_column(head, justify="right")
     for name, stream in rows(segmenter, arguments.scale, arguments.thresholds):
         found = stream_figures(stream, video, "val", SIZE)
-        drop = 100 * (found.mean_iou / base.mean_iou - 1)
+        drop = 100 * (found.miou / base.miou - 1)
         share = 100 * found.cost.macs / base.cost.macs if found.cost and base.cost else float("nan")
-        table.add_row(name, f"{found.kept_share:.0f} %", f"{found.mean_iou:.2f}", f"{drop:+.2f} %", f"{share:.1f} %")
+        table.add_row(name, f"{found.kept_share:.0f} %", f"{found.miou:.2f}", f"{drop:+.2f} %", f"{share:.1f} %")
     Console().print(table)
 
 

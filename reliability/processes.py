@@ -40,7 +40,7 @@ PRELOADED = (
     "stmg.cli",
     "stmg.checkpoints.torch_models",
     "stmg.data.check",
-    "stmg.evaluation.report",
+    "stmg.evaluation.views.report",
     "stmg.outputs.timeline",
     "stmg.runtimes.exported",
     "stmg.training.trainer",

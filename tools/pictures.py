@@ -21,7 +21,7 @@ import stmg
 from diagrams import CARRIED, COMPUTED, TEXT, WARM, draw_method, draw_modes
 from stmg.data.camvid import CLASS_NAMES, PALETTE
 from stmg.data.synthetic.scene import render
-from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.streaming.state import FrameResult
 from stmg.video.overlay import draw_labels, draw_mask
 

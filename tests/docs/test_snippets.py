@@ -87,7 +87,7 @@ def drive(tmp_path_factory):
 
 @pytest.fixture
 def folder(drive, tmp_path, monkeypatch):
-    # A process for each row of a benchmark takes most of its time; evaluation/test_memory.py measures a real one.
+    # A process for each row of a benchmark takes most of its time; test_memory.py measures a real one.
     monkeypatch.setattr("stmg.evaluation.benchmark.peak_memory", lambda make_segmenter, frames, mode: 10**8)
     shutil.copy(drive, tmp_path)
     monkeypatch.chdir(tmp_path)

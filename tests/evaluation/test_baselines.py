@@ -6,8 +6,8 @@ import pytest
 from fakes import WatchedRuntime
 from stmg import VideoSegmenter
 from stmg.evaluation.baselines import HalfResolution, WarpedLogits, make_baselines
+from stmg.evaluation.measuring.streams import run_stream, stream_figures
 from stmg.evaluation.method import Method
-from stmg.evaluation.streams import run_stream, stream_figures
 from stmg.streaming.schedulers import AlwaysKey, Level
 from zoo import streets
 

@@ -10,7 +10,7 @@ from stmg.errors import SettingsError
 from stmg.evaluation import benchmark as module
 from stmg.evaluation.baselines import COPY_STRIDES, WARP_STRIDES
 from stmg.evaluation.benchmark import benchmark
-from stmg.evaluation.clip import read_clip
+from stmg.evaluation.measuring.clip import read_clip
 from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
 from stmg.streaming.schedulers import Level
 
@@ -173,7 +173,7 @@ def test_an_interruption_leaves_the_sizes_that_are_done(monkeypatch):
 
 
 def test_a_clip_goes_on_over_several_videos(monkeypatch, dataset):
-    monkeypatch.setattr("stmg.evaluation.clip.open_dataset", lambda source: dataset)
+    monkeypatch.setattr("stmg.evaluation.measuring.clip.open_dataset", lambda source: dataset)
     clip = read_clip("street:0-0", SIZE, 8, vectors=False)
     assert len(clip.frames) == len(clip.truths) == 8
     assert clip.starts == {0, 6}

@@ -1,18 +1,24 @@
 """A stream beside its base network."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+import torch
 
+import stmg
 from fakes import WatchedRuntime
 from stmg import VideoSegmenter
+from stmg.checkpoints.card import Card
 from stmg.data.dataset import Dataset
 from stmg.data.synthetic.dataset import RenderedVideo
 from stmg.errors import DataError, SettingsError
-from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.evaluation.evaluate import evaluate
-from stmg.evaluation.streams import stream_figures
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix
+from stmg.evaluation.measuring.streams import stream_figures
+from stmg.gating.accelerate import accelerate
+from stmg.networks import build
+from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import FixedPeriod, Level
 from zoo import colors
 
@@ -27,6 +33,20 @@ class Unlabeled(RenderedVideo):
         return None
 
 
+@dataclass(frozen=True)
+class Idle:
+    """A corrector that changes nothing."""
+
+    num_classes: int
+    between: bool = True
+
+    def correct(self, image, before, logits):
+        return logits, np.zeros(logits.shape[:2], np.float32)
+
+    def cost(self, size):
+        return Cost()
+
+
 def test_the_base_agrees_with_itself_and_a_stream_is_measured_as_a_stream(dataset, runtime):
     segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(3, Level.CARRY))
     result = evaluate(segmenter, dataset, size=SIZE, name="mine")
@@ -38,7 +58,7 @@ def test_the_base_agrees_with_itself_and_a_stream_is_measured_as_a_stream(datase
     shares = {each.level: each.share for each in stream.levels}
     assert shares == {Level.KEY: pytest.approx(33.33), Level.PARTIAL: 0, Level.CARRY: pytest.approx(66.67)}
     alone = stream_figures(segmenter, dataset, "val", SIZE)
-    assert stream.miou == pytest.approx(alone.mean_iou, abs=1e-3)
+    assert stream.miou == pytest.approx(alone.miou, abs=1e-3)
     assert base.cost.macs == runtime.cost(SIZE, Level.KEY, (), 1.0, masked=False).macs
     assert base.cost.macs_without_head < base.cost.macs
     assert stream.cost.macs == pytest.approx(base.cost.macs / 3, abs=1)
@@ -118,7 +138,30 @@ def test_the_first_frames_and_the_masks_are_pictured(dataset, runtime):
     result = evaluate(VideoSegmenter(runtime, scheduler=FixedPeriod(3)), dataset, size=SIZE)
     assert [picture.file for picture in result.pictures] == ["strip.png", "masks.png"]
     assert all(picture.png.startswith(PNG) for picture in result.pictures)
-    assert "spatial mask" in result.pictures[1].caption
+    assert "Frame, spatial mask, and where" in result.pictures[1].caption
+
+
+@pytest.mark.parametrize(
+    ("mode", "between", "mask"),
+    [
+        ("online", True, "the corrector's mask"),
+        ("offline", True, "the corrector's mask"),
+        ("offline", False, "what the flow leaves unexplained"),
+        ("realtime", False, "the corrector's mask"),
+    ],
+)
+def test_a_mask_is_called_by_what_made_it(dataset, runtime, mode, between, mask):
+    every_third = FixedPeriod(3, Level.CARRY)
+    plain = VideoSegmenter(runtime, scheduler=every_third, offline=every_third)
+    corrected = plain.another(corrector=Idle(dataset.num_classes, between))
+    for segmenter, expected in ((plain, "what the flow leaves unexplained"), (corrected, mask)):
+        pictures = evaluate(segmenter, dataset, size=SIZE, mode=mode).pictures
+        assert f"Frame, {expected}, and where" in pictures[1].caption
+
+
+def test_partial_frames_keep_their_spatial_mask_beside_a_corrector(dataset, runtime):
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(3), corrector=Idle(dataset.num_classes))
+    assert "Frame, spatial mask, and where" in evaluate(segmenter, dataset, size=SIZE).pictures[1].caption
 
 
 def test_the_callers_stream_is_not_disturbed(dataset, runtime, frames):
@@ -199,6 +242,13 @@ def test_a_model_may_be_named():
     result = evaluate("small-streets", "street:0-0", size=SIZE, limit=2)
     assert (result.model, result.size, result.stream.frames) == ("small-streets", SIZE, 8)
     assert result.base.miou > 0
+
+
+def test_a_model_may_be_a_path(dataset, runtime, tmp_path):
+    card = Card("small", dataset.num_classes, SIZE, class_names=dataset.class_names)
+    stmg.save(accelerate(build("small", dataset.num_classes), torch.zeros(1, 3, *SIZE)), tmp_path / "model", card)
+    result = stmg.evaluate(model=tmp_path / "model", data=dataset, limit=2)
+    assert (result.model, result.size) == (str(tmp_path / "model"), SIZE)
 
 
 def test_a_limit_on_the_change_steers_the_stream_and_not_the_base(runtime, dataset):

@@ -18,18 +18,27 @@ from stmg.checkpoints.store import load_network
 from stmg.data.camvid import CLASS_NAMES
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation import tune as module
-from stmg.evaluation.clip import Clip, read_clip
 from stmg.evaluation.inputs import Subject, open_model
+from stmg.evaluation.measuring.clip import Clip, read_clip
 from stmg.evaluation.results import Goal, TuneOutcome, TuneSetting
 from stmg.evaluation.storage import read_result, write_result
 from stmg.evaluation.trials import Segment, Trials, compute_candidate
-from stmg.evaluation.tune import choose, describe, list_settings, make_settings, make_smaller, split_clip, tune
-from stmg.evaluation.tune_tables import describe_goal, list_front, tune_tables
+from stmg.evaluation.tune import (
+    choose,
+    describe,
+    describe_miss,
+    list_settings,
+    make_smaller,
+    settings_of,
+    split_clip,
+    tune,
+)
+from stmg.evaluation.views.tune_tables import describe_goal, list_front, tune_tables
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.schedulers import DriftBudget
-from stmg.streaming.settings import make_settings as make_stream_settings
+from stmg.streaming.settings import make_settings
 from stmg.video.frames import Frame
 from zoo import panning
 
@@ -85,12 +94,12 @@ def test_it_measures_chooses_checks_and_writes_settings_that_load(model, video, 
     assert result.check is not None
     assert result.check.setting == result.best.setting
     assert told[-1].done == told[-1].total == 8
-    settings = make_settings(result)
+    settings = settings_of(result)
     write_settings(settings, tmp_path / "settings.yaml")
     saved = read_settings(tmp_path / "settings.yaml")
     assert saved == settings
     assert saved.size == (result.best.setting.size or SIZE)
-    make_stream_settings(saved.streaming())
+    make_settings(saved.streaming())
     assert saved.notes["promised"]["changed"] == result.best.changed
 
 
@@ -103,7 +112,7 @@ def test_labels_count_where_there_are_some(model):
 
 
 def test_a_loss_cannot_be_a_goal_without_labels(model, video):
-    with pytest.raises(SettingsError, match=r"max_loss needs labels.* give max_change instead"):
+    with pytest.raises(SettingsError, match=r"lost mIoU needs labels.* give one of changed pixels"):
         tune(model, video, Goal(max_loss=1))
 
 
@@ -219,6 +228,13 @@ def test_the_verdict_is_plain(outcomes, goal, verdict):
     assert re.match(verdict, describe(outcomes, choose(outcomes, goal), goal))
 
 
+def test_a_choice_that_does_not_hold_on_other_frames_is_not_praised():
+    goal = Goal(max_change=0.02)
+    assert describe_miss(TRIED[2], goal) == describe_miss(None, goal) == ""
+    missed = describe_miss(outcome("offline", 7, 0.066, loss=6.59), goal)
+    assert "gave 7.0 FPS (0.7x) with 6.6% of the pixels changed and 6.6 % of the mIoU lost, which misses" in missed
+
+
 def test_goals_in_words():
     goal = Goal(max_loss=0.5, max_change=0.02, target_fps=30, max_latency_ms=15)
     expected = "at most 0.5 % of mIoU lost, at most 2 % of the pixels changed, at least 30 FPS, at most 15 ms"
@@ -237,7 +253,7 @@ def test_the_table_leaves_out_what_another_of_its_kind_beats(model, video):
 @pytest.mark.usefixtures("few_settings")
 def test_what_is_read_is_what_was_written_and_its_tables_fit_80_columns(model, video, tmp_path):
     written = tune(model, video, Goal(target_fps=1e6), name="network")
-    assert (written.best, written.check, make_settings(written)) == (None, None, None)
+    assert (written.best, written.check, settings_of(written)) == (None, None, None)
     assert read_result(write_result(written, tmp_path)) == written
     written = tune(model, video, Goal(max_change=0.9), name="network")
     assert read_result(write_result(written, tmp_path)) == written

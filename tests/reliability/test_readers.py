@@ -24,9 +24,9 @@ from stmg.checkpoints.settings_file import read_settings
 from stmg.data.folder import open_folder
 from stmg.errors import StmgError
 from stmg.evaluation.machine import this_machine
-from stmg.evaluation.report import render_html
 from stmg.evaluation.results import AblationResult, AblationRow, AblationTable, FrameCost
 from stmg.evaluation.storage import read_result, to_json
+from stmg.evaluation.views.report import render_html
 from stmg.runtimes.manifest import read_manifest
 from stmg.training.recipe import read_recipe
 

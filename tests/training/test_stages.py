@@ -9,7 +9,7 @@ import torch
 import stmg
 from stmg.checkpoints.store import load_network
 from stmg.errors import ModelError, SettingsError
-from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import find_logits
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter

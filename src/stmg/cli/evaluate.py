@@ -52,13 +52,13 @@ def evaluate(
     """
     from stmg.data.catalogue import open_dataset
     from stmg.evaluation.evaluate import evaluate as run
-    from stmg.evaluation.inputs import split_videos
+    from stmg.evaluation.inputs import videos_of
 
     console = Console(stderr=as_json)
     spec = make_spec(model, options, stream, size=size, mode=mode)
     spec = add_offline(spec, offline, mode)
     dataset = open_dataset(data)
-    frames = sum(min(len(video), limit or len(video)) for video in split_videos(dataset, split))
+    frames = sum(min(len(video), limit or len(video)) for video in videos_of(dataset, split))
     try:
         with progress_bar(console) as progress:
             task = progress.add_task("base network and " + (mode or "stmg"), total=frames, status="")

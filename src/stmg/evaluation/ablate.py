@@ -12,6 +12,7 @@ from stmg.data.dataset import Dataset
 from stmg.data.video_file import VideoFile
 from stmg.evaluation.inputs import (
     EVERY_FRAME,
+    PAPER_SETTINGS,
     Model,
     check_classes,
     count_classes,
@@ -20,11 +21,10 @@ from stmg.evaluation.inputs import (
     open_model,
 )
 from stmg.evaluation.machine import this_machine
+from stmg.evaluation.measuring.speed import time_interleaved
+from stmg.evaluation.measuring.streams import StreamFigures, load_into_memory, mean_cost, read_frames, stream_figures
 from stmg.evaluation.results import AblationResult, AblationRow, AblationTable, FrameCost, Size, percent
-from stmg.evaluation.speed import time_interleaved
-from stmg.evaluation.streams import StreamFigures, load_into_memory, read_frames, stream_figures
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.cost import Cost
 from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import FixedPeriod, Level, PaperScheduler, PerFramePruning
 
@@ -38,8 +38,6 @@ FUSION = 0.5  # where key frames are fused
 
 Settings = Mapping[str, object]
 """Options of `VideoSegmenter.another`."""
-PAPER_SETTINGS: Settings = {"scheduler": PaperScheduler(), "motion": "none", "max_change": None}
-"""The paper's mode: nothing is warped."""
 
 
 @dataclass(frozen=True)
@@ -197,14 +195,12 @@ def _seeded(setting: Setting, seeds: int) -> Iterator[Settings]:
 def _summarize(name: str, runs: list[StreamFigures]) -> AblationRow:
     """Means over the seeds."""
     values = [run.counts.mean_iou() for run in runs]
-    costs = [run.cost for run in runs if run.cost is not None]
-    mean_cost = Cost(*(round(float(np.mean(each))) for each in zip(*costs, strict=True)))
     return AblationRow(
         name=name,
         miou=percent(float(np.mean(values))),
         miou_std=percent(float(np.std(values, ddof=1))) if len(values) > 1 else None,
         seeds=len(values),
-        cost=FrameCost.of(mean_cost) if len(costs) == len(runs) else None,
+        cost=FrameCost.of(mean_cost([run.cost for run in runs])),
         key_share=round(float(np.mean([run.share(Level.KEY) for run in runs])), 2),
         kept_blocks=round(float(np.mean([run.kept_share for run in runs])), 2) if runs[0].kept_shares else None,
     )

@@ -10,8 +10,8 @@ import numpy as np
 
 from stmg.checkpoints.resolve import ANY_SIZE
 from stmg.evaluation.inputs import takes_size
+from stmg.evaluation.measuring.streams import Stepper
 from stmg.evaluation.method import Method
-from stmg.evaluation.streams import Stepper
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, compose

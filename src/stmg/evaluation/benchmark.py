@@ -13,13 +13,15 @@ import numpy as np
 
 from stmg.checkpoints.resolve import ModelSpec, resolve
 from stmg.errors import SettingsError
-from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.evaluation.clip import Clip, read_clip, split_videos
 from stmg.evaluation.entries import Entry, make_entries
 from stmg.evaluation.inputs import Subject, as_spec, describe_settings, open_model
-from stmg.evaluation.live import run_live
 from stmg.evaluation.machine import busy_warning, this_machine
-from stmg.evaluation.memory import peak_memory
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix
+from stmg.evaluation.measuring.clip import Clip, read_clip, split_videos
+from stmg.evaluation.measuring.live import run_live
+from stmg.evaluation.measuring.memory import peak_memory
+from stmg.evaluation.measuring.speed import TURN, Times, mean_ms, time_interleaved, time_passes, value_range
+from stmg.evaluation.measuring.streams import needs_vectors
 from stmg.evaluation.method import BASE, ONLINE, Method
 from stmg.evaluation.results import (
     BenchmarkResult,
@@ -31,8 +33,6 @@ from stmg.evaluation.results import (
     SizeBenchmark,
     percent,
 )
-from stmg.evaluation.speed import TURN, Times, mean_ms, time_interleaved, time_passes, value_range
-from stmg.evaluation.streams import needs_vectors
 from stmg.streaming.state import FrameResult
 from stmg.video.addresses import hide_credentials
 from stmg.video.frames import Frame
@@ -53,7 +53,7 @@ class Progress(NamedTuple):
 
 
 def benchmark(
-    model: ModelSpec | str,
+    model: ModelSpec | str | Path,
     source: str | Path,
     *,
     sizes: Sequence[Size] = (),

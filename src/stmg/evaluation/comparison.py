@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from stmg.evaluation.ablate import PAPER_SETTINGS
-from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.evaluation.inputs import EVERY_FRAME
-from stmg.evaluation.live import LiveFigures, run_live
-from stmg.evaluation.speed import time_interleaved
-from stmg.evaluation.streams import StreamFigures
+from stmg.evaluation.inputs import EVERY_FRAME, PAPER_SETTINGS
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix
+from stmg.evaluation.measuring.live import LiveFigures, run_live
+from stmg.evaluation.measuring.speed import time_interleaved
+from stmg.evaluation.measuring.streams import StreamFigures
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.streaming.state import FrameResult

@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 from stmg.checkpoints.resolve import ModelSpec, is_exported, is_graph_file, is_network
 from stmg.errors import DataError, SettingsError
-from stmg.evaluation.ablate import PAPER_SETTINGS
 from stmg.evaluation.baselines import make_baselines
-from stmg.evaluation.clip import Clip
-from stmg.evaluation.inputs import EVERY_FRAME, Subject, check_classes, count_classes, open_model
+from stmg.evaluation.inputs import EVERY_FRAME, PAPER_SETTINGS, Subject, check_classes, count_classes, open_model
+from stmg.evaluation.measuring.clip import Clip
+from stmg.evaluation.measuring.streams import Stepper
 from stmg.evaluation.method import BASE, Method
 from stmg.evaluation.results import Mode
-from stmg.evaluation.streams import Stepper
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.graph import GraphRuntime
 from stmg.segmenter import VideoSegmenter

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stmg.data.dataset import Dataset, Video
-from stmg.evaluation.accuracy import ConfusionMatrix, Consistency, Correspondence
 from stmg.evaluation.inputs import EVERY_FRAME, Model, Subject, open_data, open_model
-from stmg.evaluation.lanes import Answer, Lane, make_lanes
+from stmg.evaluation.lanes import Answer, OfflineLane, SteppedLane, make_lanes
 from stmg.evaluation.machine import this_machine
-from stmg.evaluation.meters import StreamMeter
-from stmg.evaluation.results import EvaluationResult, FrameRecord, PairScores, Size, percent
-from stmg.evaluation.streams import StreamFigures, needs_vectors, read_frames
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix, Consistency, Correspondence
+from stmg.evaluation.measuring.meters import StreamMeter
+from stmg.evaluation.measuring.streams import StreamFigures, needs_vectors, read_frames
+from stmg.evaluation.results import EvaluationResult, FrameRecord, Mode, PairScores, Size, percent
 from stmg.evaluation.thumbnails import Thumbnails
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.flow import warp
@@ -30,7 +30,7 @@ MAX_RECORDS = 2000  # frames that are recorded one by one
 
 
 def evaluate(
-    segmenter: Model,
+    model: Model,
     data: Dataset | str | Path,
     *,
     split: str = "val",
@@ -42,9 +42,9 @@ def evaluate(
     name: str | None = None,
     on_frame: Callable[[FrameResult], None] | None = None,
 ) -> EvaluationResult:
-    """Accuracy and cost of a segmenter, run as a stream in each mode, beside its base network on every frame.
+    """Accuracy and cost of a model, run as a stream in each mode, beside its base network on every frame.
 
-    segmenter: a segmenter, or what `stmg.load` makes one from.
+    model: a segmenter, or what `stmg.load` makes one from.
     data: a dataset, or where it is; on videos without labels only the agreement with the base network is measured.
     size: (height, width) of the frames; if not given, what the model is meant for, 360x480 if it takes any.
     limit: frames of each video.
@@ -60,7 +60,7 @@ def evaluate(
         result = stmg.evaluate("lite0-camvid", "data/camvid")
         result.base.miou, result.mode("online").scores.miou, result.mode("offline").scores.miou
     """
-    subject = open_model(segmenter, size, name)
+    subject = open_model(model, size, name)
     dataset = open_data(data, split, subject)
     run = _Evaluation(
         subject, dataset, make_lanes(subject.segmenter, dataset.num_classes, mode, network_intervals), on_frame
@@ -93,12 +93,12 @@ def evaluate(
         motion=dict(run.motion),
         frames=tuple(run.records),
         paper_protocol=pairs,
-        pictures=run.thumbnails.pictures(learned_masks=subject.segmenter.online.uses_masks),
+        pictures=run.thumbnails.pictures(),
     )
 
 
 def evaluate_pairs(
-    segmenter: VideoSegmenter, dataset: Dataset, split: str, size: Size, limit: int | None = None
+    segmenter: VideoSegmenter, dataset: Dataset, split: str, size: Size, limit: int | None
 ) -> PairScores:
     """The paper's protocol: each labeled frame given the frame before it as its key frame, whatever came earlier."""
     between = Level.PARTIAL if segmenter.runtime.has_mask_generator else Level.CARRY
@@ -117,6 +117,16 @@ def evaluate_pairs(
     return PairScores(stream.num_frames, between, percent(base.counts.mean_iou()), percent(stream.counts.mean_iou()))
 
 
+def name_mask(segmenter: VideoSegmenter, mode: Mode, result: FrameResult) -> str:
+    """What `changed` of a frame that is no key frame shows, by what made it."""
+    corrector = segmenter.settings.corrector
+    carried = result.level is Level.CARRY and not result.stale
+    if carried and corrector is not None and (mode != "offline" or corrector.between):
+        return "the corrector's mask"
+    learned = mode == "online" and segmenter.online.uses_masks
+    return "spatial mask" if learned else "what the flow leaves unexplained"
+
+
 class _Pending(NamedTuple):
     """A frame that not every lane has answered."""
 
@@ -125,7 +135,7 @@ class _Pending(NamedTuple):
     whole: FrameResult
     """The base network's."""
     answers: list[Answer | None]
-    """Of the lanes; None from the one whose results come later."""
+    """Of the lanes; None from the offline one, whose answers come later."""
 
 
 class _Evaluation:
@@ -135,8 +145,8 @@ class _Evaluation:
         self,
         subject: Subject,
         dataset: Dataset,
-        lanes: list[Lane],
-        on_frame: Callable[[FrameResult], None] | None = None,
+        lanes: list[SteppedLane | OfflineLane],
+        on_frame: Callable[[FrameResult], None] | None,
     ) -> None:
         self.segmenter, self.size = subject.segmenter, subject.size
         self.base = self.segmenter.another(**EVERY_FRAME)
@@ -161,20 +171,20 @@ class _Evaluation:
         def feed() -> Iterator[Frame]:
             for index, frame in read_frames(video, self.size, limit, needs_vectors(self.segmenter)):
                 whole = self.base.step(frame)
-                answers = [lane.answer(frame, whole) for lane in self.lanes]
+                answers = [None if isinstance(lane, OfflineLane) else lane.answer(frame, whole) for lane in self.lanes]
                 waiting.append(_Pending(frame, video.truth(index, self.size), whole, answers))
                 yield frame
 
-        offline = next((lane for lane in self.lanes if lane.mode == "offline"), None)
+        offline = next((lane for lane in self.lanes if isinstance(lane, OfflineLane)), None)
         if offline is None:
             for _ in feed():
                 pending = waiting.popleft()
                 self._add(pending, [answer for answer in pending.answers if answer is not None])
             return
-        with closing(offline.segmenter.stream(feed(), mode="offline")) as results:  # type: ignore[type-var]
-            for result in results:
+        with closing(offline.answers(feed())) as late:
+            for answer in late:
                 pending = waiting.popleft()
-                self._add(pending, [offline.take(result) if each is None else each for each in pending.answers])
+                self._add(pending, [answer if each is None else each for each in pending.answers])
 
     def _add(self, pending: _Pending, answers: list[Answer]) -> None:
         """The next frame, answered by all; truth is used where there is any."""
@@ -192,7 +202,7 @@ class _Evaluation:
         if correspondence is not None and truth is not None and self._truth is not None:
             still = isinstance(self.segmenter.settings.motion, NoMotion)
             before = self._truth if still else warp(self._truth, correspondence.flow, nearest=True)
-            self.thumbnails.add_masks(result, truth, before)
+            self.thumbnails.add_masks(result, truth, before, name_mask(self.segmenter, self.lanes[0].mode, result))
         self.thumbnails.add(result)
         self.motion[result.motion] += 1
         if len(self.records) < MAX_RECORDS:

@@ -16,16 +16,18 @@ from stmg.errors import DataError
 from stmg.evaluation.results import Mode, Size
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.schedulers import AlwaysKey, Scheduler
+from stmg.streaming.schedulers import AlwaysKey, PaperScheduler, Scheduler
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
 
-Model = VideoSegmenter | ModelSpec | str
+Model = VideoSegmenter | ModelSpec | str | Path
 """A segmenter, or what `stmg.load` makes one from."""
 DEFAULT_SIZE = (360, 480)  # of a segmenter that takes any size
 
 EVERY_FRAME: Mapping[str, Any] = {"scheduler": AlwaysKey(), "offline": AlwaysKey(), "max_change": None}
 """The base network in any mode: nothing is carried, so there is no change to steer by."""
+PAPER_SETTINGS: Mapping[str, Any] = {"scheduler": PaperScheduler(), "motion": "none", "max_change": None}
+"""The paper's mode: nothing is warped."""
 
 
 class Subject(NamedTuple):
@@ -47,15 +49,15 @@ def open_model(model: Model, size: Size | None = None, name: str | None = None) 
     return Subject(segmenter, name or spec.name, spec.size or segmenter.runtime.input_size or meant)
 
 
-def as_spec(model: ModelSpec | str, size: Size | None = None) -> ModelSpec:
-    spec = model if isinstance(model, ModelSpec) else ModelSpec(name=model)
+def as_spec(model: ModelSpec | str | Path, size: Size | None = None) -> ModelSpec:
+    spec = model if isinstance(model, ModelSpec) else ModelSpec(name=str(model))
     return spec if size is None else replace(spec, size=size)
 
 
 def open_data(data: Dataset | str | Path, split: str, subject: Subject) -> Dataset:
     """A dataset of that split alone, whose classes are the model's; videos without labels get the model's classes."""
     dataset = data if isinstance(data, Dataset) else open_dataset(data)
-    videos = split_videos(dataset, split)
+    videos = videos_of(dataset, split)
     num_classes = count_classes(subject)
     if dataset.class_names:
         check_classes(subject, num_classes, dataset)
@@ -66,7 +68,7 @@ def open_data(data: Dataset | str | Path, split: str, subject: Subject) -> Datas
     return replace(dataset, splits={split: videos})
 
 
-def split_videos(dataset: Dataset, split: str) -> tuple[Video, ...]:
+def videos_of(dataset: Dataset, split: str) -> tuple[Video, ...]:
     """The videos of a split; all there are if nothing is labeled, and there are no splits."""
     return dataset.videos(split if dataset.class_names else "all")
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import NamedTuple
 
 from stmg.errors import SettingsError
-from stmg.evaluation.delayed import DelayedExecutor, LastFinished
 from stmg.evaluation.inputs import describe_settings
-from stmg.evaluation.meters import StreamMeter
+from stmg.evaluation.measuring.delayed import DelayedExecutor, LastFinished
+from stmg.evaluation.measuring.meters import StreamMeter
 from stmg.evaluation.results import Mode, ModeScores
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
@@ -33,26 +34,23 @@ class Answer(NamedTuple):
 
 
 class Lane:
-    """A stream that is measured. This one is for results that come later than their frames: `take` gets them."""
+    """A stream that is measured: what its frames add up to. Subclasses say how frames are answered."""
 
+    mode: Mode
+    intervals: int | None = None
+    """Of realtime: the frame intervals that the network takes."""
     copied = False
 
-    def __init__(self, segmenter: VideoSegmenter, mode: Mode, num_classes: int) -> None:
-        self.segmenter, self.mode = segmenter, mode
-        self.intervals: int | None = None
+    def __init__(self, num_classes: int) -> None:
         self.meter = StreamMeter(num_classes)
         self._distances = self._computed = self._stale = 0
 
+    def describe(self) -> str:
+        """How it is segmented, in words."""
+        raise NotImplementedError
+
     def start_video(self) -> None:
         self.meter.consistency.forget()
-
-    def answer(self, frame: Frame, whole: FrameResult) -> Answer | None:
-        """The next frame's, where the lane answers at once; `whole` is the base network's."""
-        return None
-
-    def take(self, result: FrameResult) -> Answer:
-        """A result that came later."""
-        return Answer(result, result.anchor_distance, result.level is not Level.CARRY)
 
     def count(self, answer: Answer) -> None:
         self._distances += answer.distance
@@ -65,7 +63,7 @@ class Lane:
             mode=self.mode,
             network_intervals=self.intervals,
             copied=self.copied,
-            settings="" if self.copied else describe_settings(self.segmenter, self.mode),
+            settings=self.describe(),
             network_share=round(100 * self._computed / frames, 2),
             mean_distance=round(self._distances / frames, 3),
             stale_share=round(100 * self._stale / frames, 2),
@@ -73,8 +71,21 @@ class Lane:
         )
 
 
-class OnlineLane(Lane):
+class SegmenterLane(Lane):
+    """A segmenter in one of its modes."""
+
+    def __init__(self, segmenter: VideoSegmenter, num_classes: int) -> None:
+        super().__init__(num_classes)
+        self.segmenter = segmenter
+
+    def describe(self) -> str:
+        return describe_settings(self.segmenter, self.mode)
+
+
+class OnlineLane(SegmenterLane):
     """Frame by frame."""
+
+    mode = "online"
 
     def start_video(self) -> None:
         super().start_video()
@@ -82,27 +93,43 @@ class OnlineLane(Lane):
         self._distance = 0
 
     def answer(self, frame: Frame, whole: FrameResult) -> Answer:
+        """The next frame's; `whole` is the base network's."""
         result = self.segmenter.step(frame)
         self._distance = 0 if result.level is Level.KEY else self._distance + 1
         return Answer(result, self._distance, result.level is not Level.CARRY)
 
 
-class RealtimeLane(Lane):
+class OfflineLane(SegmenterLane):
+    """A whole video at once: answers come later than their frames."""
+
+    mode = "offline"
+
+    def answers(self, frames: Iterator[Frame]) -> Generator[Answer, None, None]:
+        """Those of a video's frames, in order."""
+        with closing(self.segmenter.stream(frames, mode="offline")) as results:  # type: ignore[type-var]
+            for result in results:
+                yield Answer(result, result.anchor_distance, result.level is not Level.CARRY)
+
+
+class RealtimeLane(SegmenterLane):
     """Realtime with a network that takes so many frame intervals."""
 
+    mode = "realtime"
+    intervals: int
+
     def __init__(self, segmenter: VideoSegmenter, num_classes: int, intervals: int) -> None:
-        super().__init__(segmenter, "realtime", num_classes)
+        super().__init__(segmenter, num_classes)
         self.intervals = intervals
 
     def start_video(self) -> None:
         super().start_video()
-        assert self.intervals is not None
         self._executor = DelayedExecutor(self.intervals)
         self._next: deque[Frame] = deque()
         frames = iter(self._next.popleft, None)  # a live stream takes one frame for each result
         self._results = self.segmenter.stream(frames, mode="realtime", executor=self._executor)
 
     def answer(self, frame: Frame, whole: FrameResult) -> Answer:
+        """The next frame's; `whole` is the base network's."""
         before = self._executor.num_runs
         self._executor.tick()
         self._next.append(frame)
@@ -110,17 +137,26 @@ class RealtimeLane(Lane):
         return Answer(result, result.anchor_distance, self._executor.num_runs > before)
 
 
-class CopiedLane(RealtimeLane):
-    """The last finished labels, shown as they are."""
+class CopiedLane(Lane):
+    """The last labels that a network of so many frame intervals has finished, shown as they are."""
 
+    mode = "realtime"
+    intervals: int
     copied = True
+
+    def __init__(self, num_classes: int, intervals: int) -> None:
+        super().__init__(num_classes)
+        self.intervals = intervals
+
+    def describe(self) -> str:
+        return ""  # there is nothing to set
 
     def start_video(self) -> None:
         super().start_video()
-        assert self.intervals is not None
         self._last = LastFinished(self.intervals)
 
     def answer(self, frame: Frame, whole: FrameResult) -> Answer:
+        """The next frame's; `whole` is the base network's."""
         labels, age, started = self._last.show(whole.labels)
         level = Level.CARRY if age else Level.KEY
         cost = whole.cost if started else Cost()
@@ -128,9 +164,13 @@ class CopiedLane(RealtimeLane):
         return Answer(result, age, started)
 
 
+SteppedLane = OnlineLane | RealtimeLane | CopiedLane
+"""A lane that answers each frame at once."""
+
+
 def make_lanes(
     segmenter: VideoSegmenter, num_classes: int, mode: str | None, network_intervals: Sequence[int] | None
-) -> list[Lane]:
+) -> list[SteppedLane | OfflineLane]:
     """The lanes of a mode; online and offline if none is chosen."""
     if mode not in (None, *MODES):
         raise SettingsError(f"mode is one of {', '.join(MODES)}; got {mode!r}")
@@ -139,12 +179,12 @@ def make_lanes(
     intervals = NETWORK_INTERVALS if network_intervals is None else network_intervals
     if not intervals or any(each < 1 for each in intervals):
         raise SettingsError(f"network_intervals are whole numbers from 1; got {', '.join(map(str, intervals))}")
+    lanes: list[SteppedLane | OfflineLane] = []
     if mode == "realtime":
-        kinds = (RealtimeLane, CopiedLane)
-        return [kind(segmenter.another(), num_classes, each) for each in intervals for kind in kinds]
-    lanes: list[Lane] = []
+        for each in intervals:
+            lanes += [RealtimeLane(segmenter.another(), num_classes, each), CopiedLane(num_classes, each)]
     if mode in (None, "online"):
-        lanes.append(OnlineLane(segmenter.another(), "online", num_classes))
+        lanes.append(OnlineLane(segmenter.another(), num_classes))
     if mode in (None, "offline"):
-        lanes.append(Lane(segmenter.another(), "offline", num_classes))
+        lanes.append(OfflineLane(segmenter.another(), num_classes))
     return lanes

@@ -11,6 +11,7 @@ import psutil
 
 from stmg.runtimes.machine import processor
 
+LOOK_SECONDS = 0.5  # at how busy the machine is
 PACKAGES = ("torch", "numpy", "opencv-python-headless", "av", "onnxruntime", "openvino")
 
 
@@ -53,9 +54,9 @@ def this_machine() -> Machine:
     )
 
 
-def busy_warning(seconds: float = 0.5) -> str:
+def busy_warning() -> str:
     """A warning if others are using the machine, looked at for a moment; empty if not."""
-    share = psutil.cpu_percent(interval=seconds) / 100
+    share = psutil.cpu_percent(interval=LOOK_SECONDS) / 100
     return f"others were using {share:.0%} of the machine: times are too long" if share > 0.1 else ""
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from stmg.errors import DataError, SettingsError
-from stmg.evaluation.plots import draw_plots
 from stmg.evaluation.results import (
     AblationResult,
     BenchmarkResult,
@@ -18,6 +17,7 @@ from stmg.evaluation.results import (
     Result,
     TuneResult,
 )
+from stmg.evaluation.views.plots import draw_plots
 from stmg.files import build_from_file, path_inside, read_mapping, write_atomically
 
 PNG = b"\x89PNG\r\n\x1a\n"  # how such files begin

@@ -26,6 +26,7 @@ class Thumbnails:
     def __init__(self) -> None:
         self._strip: list[Image] = []
         self._masks: list[Image] = []
+        self._mask_names: dict[str, None] = {}
         self._num_frames = 0
         self._last_level: Level | None = None
 
@@ -38,11 +39,13 @@ class Thumbnails:
             color = tuple(bytes.fromhex(LEVEL_COLORS[result.level][1:]))
             self._strip.append(cv2.copyMakeBorder(small, 4, 4, 4, 4, cv2.BORDER_CONSTANT, value=color))
 
-    def add_masks(self, result: FrameResult, truth: Labels, before: Labels) -> None:
-        """Frame, spatial mask and where `before`, the warped truth of the frame before, no longer holds.
+    def add_masks(self, result: FrameResult, truth: Labels, before: Labels, mask: str) -> None:
+        """Frame, its mask and where `before`, the warped truth of the frame before, no longer holds.
 
         To be called before `add`. Only a few frames after computed ones are taken: after a carried frame the mask
         covers more than one frame, and cannot be compared with the one before.
+
+        mask: what the caption calls the mask.
         """
         if result.level is Level.KEY or result.changed is None or self._last_level is Level.CARRY:
             return
@@ -50,16 +53,17 @@ class Thumbnails:
             return
         changed = ((truth != before) & (truth != IGNORE) & (before != IGNORE)).astype(np.float32)
         panels = (result.image, draw_mask(result.image, result.changed), draw_mask(result.image, changed))
+        self._mask_names[mask] = None
         self._masks.append(np.hstack([cv2.resize(panel, MASK_SIZE[::-1]) for panel in panels]))
 
-    def pictures(self, learned_masks: bool) -> tuple[Picture, ...]:
-        """What there is to look at; `learned_masks` if masks come from a mask generator."""
+    def pictures(self) -> tuple[Picture, ...]:
+        """What there is to look at."""
         pictures = []
         if self._strip:
             caption = "The first frames: red key, yellow partial, green carried."
             pictures.append(Picture("strip.png", caption, tile(self._strip, STRIP_COLUMNS)))
         if self._masks:
-            mask = "spatial mask" if learned_masks else "what the flow leaves unexplained"
+            mask = " or ".join(self._mask_names)
             caption = f"Frame, {mask}, and where the labels of the frame before no longer hold (figures 6 and 12)."
             pictures.append(Picture("masks.png", caption, tile(self._masks, 1)))
         return tuple(pictures)

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.evaluation.clip import Clip
-from stmg.evaluation.delayed import DelayedExecutor
 from stmg.evaluation.inputs import Subject, check_classes, count_classes
-from stmg.evaluation.live import run_live
-from stmg.evaluation.replay import Replay
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix
+from stmg.evaluation.measuring.clip import Clip
+from stmg.evaluation.measuring.delayed import DelayedExecutor
+from stmg.evaluation.measuring.live import run_live
+from stmg.evaluation.measuring.replay import Replay
+from stmg.evaluation.measuring.speed import mean_ms
 from stmg.evaluation.results import TuneOutcome, TuneSetting
-from stmg.evaluation.speed import mean_ms
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.audit import compare
 from stmg.streaming.continuity import find_step
@@ -94,7 +94,7 @@ def compute_candidate(subject: Subject, clip: Clip, on_frame: Callable[[int], No
     return Candidate(subject, frames, replay, labels, times, argmax_ms)
 
 
-def make_scheduler(setting: TuneSetting) -> DriftBudget | AlwaysKey:
+def scheduler_of(setting: TuneSetting) -> DriftBudget | AlwaysKey:
     """The scheduler of a setting."""
     if setting.budget is None or setting.longest is None:
         return AlwaysKey()
@@ -192,7 +192,7 @@ class Trials:
 
     def _settings(self, candidate: Candidate, setting: TuneSetting) -> StreamSettings:
         own = candidate.subject.segmenter.settings
-        scheduler = make_scheduler(setting)
+        scheduler = scheduler_of(setting)
         # What fusion is worth only labels can say; against the network's own it counts as a change.
         fusion = own.fusion if self.clip.dataset is not None else 0.0
         base = replace(own, fusion=fusion, max_change=None, working_size=None, mode=None)

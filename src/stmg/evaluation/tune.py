@@ -12,12 +12,12 @@ from typing import NamedTuple
 from stmg.checkpoints.resolve import ModelSpec
 from stmg.checkpoints.settings_file import SavedSettings, scheduler_fields
 from stmg.errors import SettingsError, VideoError
-from stmg.evaluation.clip import Clip, read_clip
 from stmg.evaluation.entries import as_export
 from stmg.evaluation.inputs import Subject, as_spec, open_model, takes_size
 from stmg.evaluation.machine import this_machine
+from stmg.evaluation.measuring.clip import Clip, read_clip
 from stmg.evaluation.results import Goal, Size, TuneOutcome, TuneResult, TuneSetting
-from stmg.evaluation.trials import Segment, Trials, compute_candidate, make_scheduler, measure_flicker
+from stmg.evaluation.trials import Segment, Trials, compute_candidate, measure_flicker, scheduler_of
 from stmg.streaming.motion import DIS_LEVELS
 from stmg.streaming.working_size import MULTIPLE
 from stmg.video.addresses import hide_credentials
@@ -38,7 +38,7 @@ class Progress(NamedTuple):
 
 
 def tune(
-    model: ModelSpec | str,
+    model: ModelSpec | str | Path,
     source: str | Path,
     goal: Goal = DEFAULT_GOAL,
     *,
@@ -61,7 +61,7 @@ def tune(
     first = open_model(spec, name=name)
     clip = read_clip(str(source), first.size, frames, vectors=False)
     if goal.max_loss is not None and clip.dataset is None:
-        raise SettingsError(f"max_loss needs labels, and {source} has none; give max_change instead")
+        raise SettingsError(f"a goal of lost mIoU needs labels, and {source} has none; give one of changed pixels")
     tried, checked = split_clip(clip)
     others = [open_model(replace(as_export(spec, name), size=first.size)) for name in beside]
     smaller = first._replace(segmenter=first.segmenter.another(), size=make_smaller(first.size))
@@ -100,7 +100,7 @@ def tune(
         outcomes=tuple(outcomes),
         best=best,
         check=check,
-        verdict=describe(outcomes, best, goal),
+        verdict=describe(outcomes, best, goal) + describe_miss(check, goal),
     )
 
 
@@ -181,7 +181,16 @@ def describe(outcomes: Sequence[TuneOutcome], best: TuneOutcome | None, goal: Go
     return f"Use {best.setting}{'' if same else f', with {best.setting.model}'}: {figures}."
 
 
-def make_settings(result: TuneResult, spec: ModelSpec | None = None) -> SavedSettings | None:
+def describe_miss(check: TuneOutcome | None, goal: Goal) -> str:
+    """A sentence for a choice that misses the goal on the frames it was checked on; nothing for one that holds."""
+    if check is None or check.meets(goal):
+        return ""
+    loss = "" if check.loss is None else f" and {check.loss:.1f} % of the mIoU lost"
+    figures = f"{check.fps:.1f} FPS ({check.gain:.1f}x) with {check.changed:.1%} of the pixels changed{loss}"
+    return f" But on the frames that it was checked on it gave {figures}, which misses the goal: give more frames."
+
+
+def settings_of(result: TuneResult, spec: ModelSpec | None = None) -> SavedSettings | None:
     """What `--settings` takes; None if nothing was chosen.
 
     spec: of the model that was tuned, whose runtime, precision and threads are kept.
@@ -190,7 +199,7 @@ def make_settings(result: TuneResult, spec: ModelSpec | None = None) -> SavedSet
         return None
     setting = result.best.setting
     same = spec if setting.model == result.model else None  # an export runs as it says itself
-    scheduler = scheduler_fields(make_scheduler(setting))
+    scheduler = scheduler_fields(scheduler_of(setting))
     online = setting.mode in ("every frame", "online")
     notes: dict[str, object] = {
         "model": setting.model,

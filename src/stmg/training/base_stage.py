@@ -12,7 +12,7 @@ from stmg.checkpoints.card import Card
 from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.data.clips import Clips
 from stmg.data.dataset import Dataset, Video
-from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, find_logits
 from stmg.networks import build, pretrain
 from stmg.networks.foreign import load_foreign

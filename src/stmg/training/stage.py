@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from stmg.checkpoints.card import Card
 from stmg.data.clips import Clips
 from stmg.data.dataset import Dataset
-from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import AcceleratedNetwork
 from stmg.training.losses import compute_class_weights
 from stmg.training.module import TrainingModule

@@ -13,7 +13,7 @@ from stmg.checkpoints.store import load_network
 from stmg.data.clips import Clips, is_moving
 from stmg.data.dataset import Dataset, Video
 from stmg.errors import ModelError, SettingsError
-from stmg.evaluation.streams import base_cost, run_stream, stream_figures
+from stmg.evaluation.measuring.streams import base_cost, run_stream, stream_figures
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate
 from stmg.runtimes.normalization import Normalization
 from stmg.runtimes.torch import TorchRuntime

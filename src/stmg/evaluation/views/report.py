@@ -7,7 +7,6 @@ import html
 from collections.abc import Sequence
 
 from stmg.evaluation.method import BASE, OFFLINE, ONLINE
-from stmg.evaluation.plots import draw_plots
 from stmg.evaluation.results import (
     AblationResult,
     BenchmarkResult,
@@ -17,8 +16,9 @@ from stmg.evaluation.results import (
     SizeBenchmark,
     TuneResult,
 )
-from stmg.evaluation.tables import result_tables
-from stmg.evaluation.text_table import change, number, size_text
+from stmg.evaluation.views.plots import draw_plots
+from stmg.evaluation.views.tables import result_tables
+from stmg.evaluation.views.text_table import change, number, size_text
 
 TITLES: dict[type[Result], str] = {
     EvaluationResult: "Accuracy over time",

@@ -6,7 +6,7 @@ import pytest
 
 from stmg import VideoSegmenter
 from stmg.evaluation.evaluate import evaluate
-from stmg.evaluation.report import render_html, render_markdown, summarize
+from stmg.evaluation.views.report import render_html, render_markdown, summarize
 from stmg.streaming.schedulers import FixedPeriod, Level
 
 SIZE = (48, 64)

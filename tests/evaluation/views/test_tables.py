@@ -7,8 +7,8 @@ from stmg import VideoSegmenter
 from stmg.evaluation.ablate import ablate
 from stmg.evaluation.evaluate import evaluate
 from stmg.evaluation.method import BASE, Method
-from stmg.evaluation.tables import result_tables
-from stmg.evaluation.text_table import TextTable, change, number
+from stmg.evaluation.views.tables import result_tables
+from stmg.evaluation.views.text_table import TextTable, change, number
 from stmg.streaming.schedulers import FixedPeriod
 
 SIZE = (48, 64)

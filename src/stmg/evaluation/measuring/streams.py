@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from stmg.data.dataset import Dataset, Video
 from stmg.data.video_file import VideoFile
-from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
 from stmg.streaming.runtime import Runtime
@@ -40,15 +40,13 @@ class StreamFigures:
 
     counts: ConfusionMatrix
     levels: Counter[Level] = field(default_factory=Counter)
-    executed: Cost = field(default_factory=Cost)
-    """Of all frames together."""
-    uncounted: int = 0
-    """Frames whose cost is not known."""
+    costs: list[Cost | None] = field(default_factory=list)
+    """Executed by each frame; None where it is not known."""
     kept_shares: list[float] = field(default_factory=list)
     """Of each partial frame, the share of the blocks that ran."""
 
     @property
-    def mean_iou(self) -> float:
+    def miou(self) -> float:
         """In percent."""
         return 100 * self.counts.mean_iou()
 
@@ -59,9 +57,7 @@ class StreamFigures:
     @property
     def cost(self) -> Cost | None:
         """Executed by a mean frame; None where it cannot be counted."""
-        if self.uncounted or not self.num_frames:
-            return None
-        return Cost(*(round(value / self.num_frames) for value in self.executed))
+        return mean_cost(self.costs)
 
     @property
     def kept_share(self) -> float:
@@ -80,10 +76,7 @@ class StreamFigures:
         if truth is not None:
             self.counts.add(result.labels, truth)
         self.levels[result.level] += 1
-        if result.cost is None:
-            self.uncounted += 1
-        else:
-            self.executed = Cost(*(a + b for a, b in zip(self.executed, result.cost, strict=True)))
+        self.costs.append(result.cost)
         if result.level is Level.PARTIAL and result.keep:
             self.kept_shares.append(result.kept_blocks / len(result.keep))
 
@@ -116,7 +109,7 @@ def read_frames(
 class MemoryVideo:
     """A video, or the start of it, in memory: for streams that are run again and again."""
 
-    def __init__(self, video: Video, size: tuple[int, int], limit: int | None = None) -> None:
+    def __init__(self, video: Video, size: tuple[int, int], limit: int | None) -> None:
         self.name, self.rate = video.name, video.rate
         self.frames = [frame for _, frame in read_frames(video, size, limit, vectors=True)]
         self.truths = [video.truth(index, size) for index in range(len(self.frames))]
@@ -153,6 +146,16 @@ def stream_figures(stepper: Stepper, dataset: Dataset, split: str, size: tuple[i
         for result, truth in run_stream(stepper, dataset.videos(split), size):
             figures.add(result, truth)
     return figures
+
+
+def mean_cost(costs: Sequence[Cost | None]) -> Cost | None:
+    """Of a mean frame; None where one of them cannot be counted, or there is none."""
+    total = Cost()
+    for cost in costs:
+        if cost is None:
+            return None
+        total = total.plus(cost)
+    return Cost(*(round(value / len(costs)) for value in total)) if costs else None
 
 
 def base_cost(segmenter: VideoSegmenter, size: tuple[int, int]) -> Cost | None:

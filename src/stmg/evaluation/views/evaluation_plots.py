@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stmg.evaluation.drawing import BASE_COLOR, MODE_COLORS, Plot, make_figure, to_png
 from stmg.evaluation.method import BASE
 from stmg.evaluation.results import EvaluationResult, FrameRecord, ModeScores, StreamScores
+from stmg.evaluation.views.drawing import BASE_COLOR, MODE_COLORS, Plot, make_figure, to_png
 from stmg.streaming.schedulers import Level
 
 Point = tuple[float, float]

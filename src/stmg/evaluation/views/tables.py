@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stmg.evaluation.benchmark_tables import benchmark_tables
-from stmg.evaluation.evaluation_tables import evaluation_tables
 from stmg.evaluation.results import AblationResult, BenchmarkResult, EvaluationResult, Result, TuneResult
-from stmg.evaluation.text_table import TextTable, change, macs_share, mark_interrupted, number, ratio, size_text
-from stmg.evaluation.tune_tables import tune_tables
+from stmg.evaluation.views.benchmark_tables import benchmark_tables
+from stmg.evaluation.views.evaluation_tables import evaluation_tables
+from stmg.evaluation.views.text_table import TextTable, change, macs_share, mark_interrupted, number, ratio, size_text
+from stmg.evaluation.views.tune_tables import tune_tables
 
 
 def result_tables(result: Result) -> list[TextTable]:

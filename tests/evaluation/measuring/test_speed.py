@@ -6,7 +6,7 @@ import pytest
 
 from fakes import WatchedRuntime
 from stmg import VideoSegmenter
-from stmg.evaluation.speed import Times, time_interleaved
+from stmg.evaluation.measuring.speed import Times, time_interleaved
 from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import AlwaysKey, FixedPeriod, Level
 

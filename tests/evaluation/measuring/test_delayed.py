@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stmg.evaluation.delayed import DelayedExecutor, LastFinished
+from stmg.evaluation.measuring.delayed import DelayedExecutor, LastFinished
 from stmg.runtimes.callable import CallableRuntime
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.settings import StreamSettings

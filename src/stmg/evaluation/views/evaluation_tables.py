@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stmg.evaluation.results import EvaluationResult, FrameCost, Mode, ModeScores, StreamScores
-from stmg.evaluation.text_table import (
+from stmg.evaluation.views.text_table import (
     NOT_COUNTED,
     NOTHING,
     TextTable,

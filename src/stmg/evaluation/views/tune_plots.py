@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stmg.evaluation.drawing import BASE_COLOR, MODE_COLORS, Plot, make_figure, to_png
 from stmg.evaluation.results import TuneResult
+from stmg.evaluation.views.drawing import BASE_COLOR, MODE_COLORS, Plot, make_figure, to_png
 from stmg.streaming.motion import DIS_LEVELS
 
 MARKERS = dict(zip(DIS_LEVELS, "osDv", strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stmg.evaluation.results import BenchmarkResult, FrameCost, Latency, SizeBenchmark
-from stmg.evaluation.text_table import (
+from stmg.evaluation.views.text_table import (
     NOT_COUNTED,
     NOTHING,
     TextTable,

@@ -8,7 +8,7 @@ import pytest
 
 from fakes import HOARD, hoard
 from stmg import VideoSegmenter
-from stmg.evaluation.memory import peak_memory
+from stmg.evaluation.measuring.memory import peak_memory
 
 
 @pytest.mark.slow

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from stmg.evaluation.accuracy import BoundaryIou, ConfusionMatrix, Consistency, Correspondence
+from stmg.evaluation.measuring.accuracy import BoundaryIou, ConfusionMatrix, Consistency, Correspondence
+from stmg.evaluation.measuring.streams import StreamFigures
 from stmg.evaluation.results import ClassIou, DistanceScore, FrameCost, LevelShare, StreamScores, percent
-from stmg.evaluation.streams import StreamFigures
 from stmg.streaming.schedulers import Level
 from stmg.streaming.state import FrameResult
 from stmg.video.labels import Labels

@@ -6,14 +6,16 @@ import torch
 
 from stmg import VideoSegmenter
 from stmg.evaluation.baselines import HalfResolution
-from stmg.evaluation.streams import (
+from stmg.evaluation.measuring.streams import (
     base_cost,
     load_into_memory,
+    mean_cost,
     needs_vectors,
     read_frames,
     run_stream,
     stream_figures,
 )
+from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import AlwaysKey, FixedPeriod, Level
 from zoo import streets
 
@@ -30,7 +32,13 @@ def test_the_base_on_every_frame_costs_itself(dataset, runtime):
     assert (figures.num_frames, figures.share(Level.KEY)) == (14, 100)
     assert figures.cost == runtime.cost(SIZE, Level.KEY, (), 1.0, masked=False)
     assert figures.kept_share != figures.kept_share  # there were no partial frames
-    assert 0 <= figures.mean_iou <= 100
+    assert 0 <= figures.miou <= 100
+
+
+def test_a_mean_cost_is_known_where_every_cost_is():
+    assert mean_cost([Cost(10, 2, 4), Cost(), Cost(5, 1, 5)]) == Cost(5, 1, 3)
+    assert mean_cost([Cost(10), None]) is None
+    assert mean_cost([]) is None
 
 
 def test_every_video_starts_with_a_key_frame(dataset, runtime):

@@ -10,8 +10,8 @@ from typing import Generic, NamedTuple, TypeVar
 from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Dataset
 from stmg.errors import DataError
+from stmg.evaluation.measuring.streams import read_frames
 from stmg.evaluation.results import Size
-from stmg.evaluation.streams import read_frames
 from stmg.video.frames import Frame
 from stmg.video.labels import Labels
 from stmg.video.sources import open_video

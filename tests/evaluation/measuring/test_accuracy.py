@@ -3,7 +3,7 @@ import pytest
 import torch
 from torchmetrics.classification import MulticlassJaccardIndex
 
-from stmg.evaluation.accuracy import BoundaryIou, ConfusionMatrix, Consistency, Correspondence
+from stmg.evaluation.measuring.accuracy import BoundaryIou, ConfusionMatrix, Consistency, Correspondence
 from zoo import panning, texture
 
 SIZE = (40, 60)

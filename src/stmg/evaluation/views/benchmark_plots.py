@@ -8,9 +8,9 @@ from typing import TypeVar
 import numpy as np
 from matplotlib.figure import Figure
 
-from stmg.evaluation.drawing import BASE_COLOR, COLORS, MODE_COLORS, PAPER_COLOR, Plot, make_figure, to_png
 from stmg.evaluation.method import ONLINE, Method
 from stmg.evaluation.results import BenchmarkRow, SizeBenchmark
+from stmg.evaluation.views.drawing import BASE_COLOR, COLORS, MODE_COLORS, PAPER_COLOR, Plot, make_figure, to_png
 from stmg.outputs.timeline import LEVEL_COLORS
 
 PAPER_POINTS = {

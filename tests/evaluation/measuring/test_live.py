@@ -1,8 +1,8 @@
 """Live: what is measured of a stream is what a user gets."""
 
 import stmg
-from stmg.evaluation import live
-from stmg.evaluation.live import CountingExecutor, run_live
+from stmg.evaluation.measuring import live
+from stmg.evaluation.measuring.live import CountingExecutor, run_live
 from stmg.video.frames import Frame
 from zoo import colors, panning
 

@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from stmg.evaluation.measuring.streams import Stepper, mean_cost
 from stmg.evaluation.results import FrameCost, Latency, LevelLatency, Timing
-from stmg.evaluation.streams import Stepper
 from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import Level
 from stmg.streaming.state import FrameResult
 
 WARM_UP = 8  # frames of each method that do not count
+MIN_CALLS = 5  # of what is timed call by call
 TURN = 25  # frames that a method gets before the next one has its turn
 
 Name = TypeVar("Name", bound=Hashable)
@@ -57,10 +58,7 @@ class Times:
 
     def cost(self) -> Cost | None:
         """Executed by a mean frame; None where it cannot be counted."""
-        known = [cost for cost in self.costs if cost is not None]
-        if len(known) < len(self.costs) or not known:
-            return None
-        return Cost(*(round(float(np.mean(values))) for values in zip(*known, strict=True)))
+        return mean_cost(self.costs)
 
     def relative_to(self, base: Times, extra_ms: float = 0.0) -> Timing:
         """Figures beside those of the base network; ratios are of the same repeat."""
@@ -132,7 +130,7 @@ def time_interleaved(
 def time_passes(
     streams: Mapping[Name, Callable[[], Iterable[FrameResult]]],
     repeats: int,
-    on_pass: Callable[[Name], None] | None = None,
+    on_pass: Callable[[Name], None],
 ) -> dict[Name, Times]:
     """Whole streams one after the other, `repeats` times, by the clock on the wall; who comes first rotates.
 
@@ -148,8 +146,7 @@ def time_passes(
             times[name].repeats.append([latency for latency, _, _ in seen])
             times[name].levels = [level for _, level, _ in seen]
             times[name].costs = [cost for _, _, cost in seen]
-            if on_pass is not None:
-                on_pass(name)
+            on_pass(name)
         order.rotate()
     return times
 
@@ -161,11 +158,11 @@ def _warm_up(stepper: Stepper, frames: Sequence[Any]) -> None:
         stepper.step(frame)
 
 
-def mean_ms(run: Callable[[], Any], least: int = 5, seconds: float = 1.0) -> float:
-    """Mean milliseconds of a call."""
+def mean_ms(run: Callable[[], Any], seconds: float = 1.0) -> float:
+    """Mean milliseconds of a call, over so many seconds."""
     run()
     durations: list[float] = []
-    while len(durations) < least or sum(durations) < seconds:
+    while len(durations) < MIN_CALLS or sum(durations) < seconds:
         started = time.perf_counter()
         run()
         durations.append(time.perf_counter() - started)

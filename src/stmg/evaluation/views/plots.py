@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stmg.evaluation.benchmark_plots import benchmark_plots
-from stmg.evaluation.drawing import Plot
-from stmg.evaluation.evaluation_plots import evaluation_plots
 from stmg.evaluation.results import BenchmarkResult, EvaluationResult, Result, TuneResult
-from stmg.evaluation.tune_plots import tune_plots
+from stmg.evaluation.views.benchmark_plots import benchmark_plots
+from stmg.evaluation.views.drawing import Plot
+from stmg.evaluation.views.evaluation_plots import evaluation_plots
+from stmg.evaluation.views.tune_plots import tune_plots
 
 
 def draw_plots(result: Result) -> list[Plot]:

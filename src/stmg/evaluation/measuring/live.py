@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
+from stmg.evaluation.measuring.speed import WARM_UP, summarize_latency
 from stmg.evaluation.results import Latency
-from stmg.evaluation.speed import WARM_UP, summarize_latency
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.realtime import step_back
 from stmg.streaming.state import FrameResult

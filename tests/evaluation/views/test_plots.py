@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from stmg.evaluation import benchmark_plots, evaluation_plots, plots
 from stmg.evaluation.method import BASE, ONLINE, Method
 from stmg.evaluation.results import FrameRecord
+from stmg.evaluation.views import benchmark_plots, evaluation_plots, plots
 from stmg.streaming.schedulers import Level
 
 PNG = b"\x89PNG"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stmg.evaluation.results import Goal, TuneOutcome, TuneResult
-from stmg.evaluation.text_table import TextTable, number, ratio, size_text
+from stmg.evaluation.views.text_table import TextTable, number, ratio, size_text
 
 
 def tune_tables(result: TuneResult) -> list[TextTable]:
@@ -13,15 +13,16 @@ def tune_tables(result: TuneResult) -> list[TextTable]:
     title = f"{result.source} with {result.model}, {size_text(result.size)}, {result.frames} frames"
     own = f"the network's own labels change by {number(100 * result.flicker, 2, ' %')} from frame to frame"
     note = f"budget/longest of a setting; those that another of their kind beats in both are left out; {own}"
-    table = TextTable(title, ("", *headings), note=note)
+    verdict = f"{describe_goal(result.goal)}: {result.verdict}"
+    table = TextTable(title, ("", *headings), note=note if result.best else f"{note}\n{verdict}")
     for outcome in list_front(result):
         mark = " <" if outcome == result.best else ""
         model = "" if outcome.setting.model == result.model else f"{outcome.setting.model}: "
         table.add(f"{model}{outcome.setting}{mark}", *_cells(outcome, labeled))
-    verdict = f"{describe_goal(result.goal)}: {result.verdict}"
+    if result.best is None:
+        return [table]
     promise = TextTable("promised and checked", ("", *headings), note=verdict)
-    if result.best is not None:
-        promise.add(f"estimated on {result.frames} frames", *_cells(result.best, labeled))
+    promise.add(f"estimated on {result.frames} frames", *_cells(result.best, labeled))
     if result.check is not None:
         promise.add(f"measured on {result.checked_frames} others", *_cells(result.check, labeled))
     return [table, promise]
