@@ -15,6 +15,7 @@ from stmg.networks import build
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level
+from stmg.video.frames import Frame
 from stmg.video.sources import open_video
 from zoo import colors, panning
 
@@ -174,6 +175,8 @@ def test_what_cannot_be_honored_is_refused_by_name(plain):
         VideoSegmenter(7)
     with pytest.raises(SettingsError, match="no precision"):
         TorchRuntime(build("small", 3), precision="int4")
+    with pytest.raises(SettingsError, match="mode is one of"):
+        next(VideoSegmenter(plain).stream("no such video.mp4", mode="sideways"))
     with pytest.raises(FrameError, match="not str"):
         VideoSegmenter(plain).step("frame.png")
 
@@ -193,3 +196,24 @@ def test_two_thousand_frames_in_flat_memory(trained_like):
     gc.collect()
     assert resident() - before < 16e6  # bytes; one kept label map a frame would be 79 million
     assert levels >= {Level.KEY, Level.CARRY}
+
+
+@pytest.mark.parametrize("mode", ["offline", "realtime"])
+def test_frames_may_come_in_one_buffer(mode):
+    pictures = panning(6, SIZE)
+
+    def reuse():
+        buffer = np.empty_like(pictures[0])
+        for index, picture in enumerate(pictures):
+            buffer[:] = picture
+            yield Frame(buffer, index)
+
+    results = VideoSegmenter(colors, offline=FixedPeriod(2, Level.CARRY)).stream(reuse(), mode=mode)
+    for result, picture in zip(list(results), pictures, strict=True):
+        assert np.array_equal(result.image, picture)
+
+
+def test_one_picture_is_not_a_video():
+    with pytest.raises(FrameError, match="this is one frame; use step"):
+        list(VideoSegmenter(colors).stream(panning(1, SIZE)[0]))
+    assert len(list(VideoSegmenter(colors).stream(np.stack(panning(2, SIZE))))) == 2

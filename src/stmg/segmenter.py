@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.errors import SettingsError
+from stmg.errors import FrameError, SettingsError
 from stmg.gating.pretrained import Pretrained, checkpoints
 from stmg.runtimes import make_runtime
 from stmg.streaming.fit import fit_motion
@@ -25,7 +25,7 @@ from stmg.streaming.runtime import Runtime
 from stmg.streaming.settings import MODES, StreamSettings, make_settings
 from stmg.streaming.state import FrameResult, FrameState
 from stmg.streaming.working_size import choose_size, restore, shrink, shrink_timed, stream_at_size
-from stmg.video.frames import as_frame
+from stmg.video.frames import Frame, as_frame
 from stmg.video.pace import PacedSource
 from stmg.video.sources import VideoSource, open_video
 
@@ -39,6 +39,8 @@ def default_mode(source: object) -> str:
 
 def _copy(frame: Any) -> Any:
     """A frame that stays as it is when the memory it came in is written to again."""
+    if isinstance(frame, Frame):
+        return replace(frame, image=frame.image.copy())
     if isinstance(frame, np.ndarray):
         return frame.copy()
     return frame.clone() if hasattr(frame, "clone") else frame
@@ -94,40 +96,47 @@ class VideoSegmenter(Pretrained):
             for live sources, and online for other iterables, whose frames may not be there yet.
         executor: runs the network in realtime; streams that share one share its workers.
         """
+        if mode not in (None, *MODES):
+            raise SettingsError(f"mode is one of {', '.join(MODES)}; got {mode!r}")
         if isinstance(source, str | Path | int):
             with closing(open_video(source)) as opened:
                 yield from self.stream(opened, mode=mode, executor=executor)
             return
-        if isinstance(source, VideoSource | PacedSource):
-            own, fixed = self.settings.own_size, self.runtime.input_size
-            fitted = choose_size(self.settings.working_size, own, source.size, fixed)
-            if fitted != self.settings.working_size:
-                self.reset()
-                yield from self.another(working_size=fitted).stream(source, mode=mode, executor=executor)
-                return
-        if mode not in (None, *MODES):
-            raise SettingsError(f"mode is one of {', '.join(MODES)}; got {mode!r}")
-        if self.settings.motion.needs_vectors and isinstance(source, VideoSource | PacedSource):
-            source.keep_motion_vectors()
-        mode, size = mode or self.settings.mode or default_mode(source), self.settings.working_size
+        if getattr(source, "ndim", 4) < 4:
+            raise FrameError("stream takes a video, and this is one frame; use step, or give a list of frames")
+        mode = mode or self.settings.mode or default_mode(source)
         if executor is not None and mode != "realtime":
             raise SettingsError(f"executor is for realtime, where the network runs in the background; mode is {mode}")
         self.reset()
+        frames: Iterable[Any] = source
+        size = self.settings.working_size
+        if isinstance(source, VideoSource | PacedSource):
+            if self.size_for(source.size) != size:
+                sized = self.another(working_size=self.size_for(source.size))
+                yield from sized.stream(source, mode=mode, executor=executor)
+                return
+            if self.settings.motion.needs_vectors:
+                source.keep_motion_vectors()
+        elif mode != "online" and not isinstance(source, Sequence):
+            frames = map(_copy, source)  # whoever makes the frames may use one buffer for all
         if isinstance(self.settings.motion, AutoMotion) and mode != "online":
-            frames: Iterator[Any] = iter(source)
-            for first in frames:
+            rest = iter(frames)
+            for first in rest:
                 self._fit_motion(first if size is None else shrink(as_frame(first), size))
-                source = chain((first,), frames)
+                frames = chain((first,), rest)
                 break
-        if mode != "online" and not isinstance(source, VideoSource | PacedSource | Sequence):
-            source = map(_copy, source)  # whoever makes the frames may use one buffer for all
         if mode == "offline":
-            yield from stream_at_size(Offline(self.runtime, self.settings).stream, source, size)
+            yield from stream_at_size(Offline(self.runtime, self.settings).stream, frames, size)
         elif mode == "realtime":
-            yield from stream_at_size(Realtime(self.runtime, self.settings, executor).stream, source, size)
+            yield from stream_at_size(Realtime(self.runtime, self.settings, executor).stream, frames, size)
         else:
-            for frame in source:
+            for frame in frames:
                 yield self.step(frame)
+
+    def size_for(self, source_size: tuple[int, int] | None) -> tuple[int, int] | None:
+        """(H, W) at which a video of this size is computed; None: at its own."""
+        settings = self.settings
+        return choose_size(settings.working_size, settings.own_size, source_size, self.runtime.input_size)
 
     def _fit_motion(self, frame: Any) -> None:
         """Choose the level of motion by what it and the network take for such a frame."""

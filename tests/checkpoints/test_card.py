@@ -51,7 +51,7 @@ def test_a_card_without_colors_or_settings_streams_as_any_segmenter_does():
     ("change", "message"),
     [
         ({"colour": 3}, "there is no setting colour; there are network, num_classes"),
-        ({"size": None}, "size is missing"),
+        ({"num_classes": None}, "num_classes is missing"),
         ({"size": [64]}, r"size is a list of 2; got \[64\]"),
         ({"num_classes": "5"}, "num_classes is a whole number; got '5'"),
         ({"num_classes": 100_000}, "num_classes is from 1 to 255; got 100000"),

@@ -171,12 +171,12 @@ def test_what_cannot_be_exported_names_what_stands_in_the_way(tmp_path):
     [
         ("small", {"to": "coreml"}, "exported to onnx or openvino, not to 'coreml'"),
         ("small-streets", {"card": Card("small", 11, SIZE)}, "card cannot be used with small-streets"),
-        (stmg.ModelSpec(name="small", precision="bf16"), {}, "precision cannot be used to export small"),
-        (stmg.ModelSpec(name="small", runtime="openvino"), {}, "runtime cannot be used to export small"),
-        (stmg.ModelSpec(name="small", compile=True), {}, "compile cannot be used to export small"),
-        (stmg.ModelSpec(name="small", patterns=3), {}, "patterns cannot be used to export small"),
-        (stmg.ModelSpec(name="small", device="cuda"), {}, "device cannot be used to export small"),
-        (stmg.ModelSpec(name="small", streaming={"fusion": 0.0}), {}, "streaming cannot be used to export small"),
+        (stmg.ModelSpec(name="small", precision="bf16"), {}, "precision cannot be used with small: exports are"),
+        (stmg.ModelSpec(name="small", runtime="openvino"), {}, "runtime cannot be used with small: exports are"),
+        (stmg.ModelSpec(name="small", compile=True), {}, "compile cannot be used with small: exports are"),
+        (stmg.ModelSpec(name="small", patterns=3), {}, "patterns cannot be used with small: exports are"),
+        (stmg.ModelSpec(name="small", device="cuda"), {}, "device cannot be used with small: exports are"),
+        (stmg.ModelSpec(name="small", streaming={"fusion": 0.0}), {}, "streaming cannot be used with small: exports"),
         (colors, {}, "can be exported, not a function"),
         (stmg.VideoSegmenter(colors), {}, "only PyTorch networks are saved and exported"),
     ],
@@ -210,9 +210,14 @@ def test_frames_that_cannot_be_read_leave_no_export(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_the_size_of_a_spec_is_the_size_of_its_export(tmp_path):
+    stmg.export(ModelSpec(name="small-streets", size=SIZE), tmp_path)
+    assert read_manifest(tmp_path).size == SIZE
+
+
 def test_a_corrector_outlives_an_export_into_its_own_folder(tmp_path):
     module = Corrector(5, SHAPES[0])
     save_corrector(module, describe_corrector(module, SIZE, "dis", between=True), tmp_path)
-    export_module._export_corrector(ModelSpec(name="model", corrector=str(tmp_path)), SIZE, tmp_path)
+    export_module._export_corrector(ModelSpec(name="model"), tmp_path, SIZE, tmp_path)
     kept = load_corrector_network(tmp_path).state_dict()
     assert all(torch.equal(value, kept[name]) for name, value in module.state_dict().items())

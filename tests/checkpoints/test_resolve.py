@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 import stmg
-from stmg.checkpoints.resolve import ModelSpec, load, resolve, working_size
+from stmg.checkpoints.resolve import ModelSpec, as_spec, load, resolve, working_size
 from stmg.checkpoints.torch_models import resolve_network
 from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.gating.accelerate import accelerate
@@ -245,6 +245,12 @@ def test_the_size_to_work_at_is_the_models_own_or_the_one_given(request, kind, s
     assert working_size(ModelSpec(name=names[kind])) == size
     if kind != "export":
         assert working_size(ModelSpec(name=names[kind], size=(32, 32))) == (32, 32)
+
+
+def test_a_model_is_a_spec_a_name_or_a_path():
+    spec = ModelSpec(name="folder", threads=1)
+    assert as_spec(spec) is spec
+    assert as_spec(Path("folder")) == as_spec("folder") == ModelSpec(name="folder")
 
 
 def test_an_export_has_one_size(names):

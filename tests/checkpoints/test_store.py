@@ -1,11 +1,14 @@
 import gc
 import json
+import shutil
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import stmg
+from clips import clip
 from stmg.checkpoints.card import CARD, read_card
 from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.checkpoints.store import load_network
@@ -13,6 +16,7 @@ from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.networks.corrector import SHAPES, Corrector
+from stmg.runtimes.manifest import MANIFEST
 from stmg.runtimes.torch_corrector import TorchCorrector
 from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import FixedPeriod, Level
@@ -233,13 +237,45 @@ def test_a_segmenter_is_saved_with_its_corrector_which_no_other_network_takes_ov
     assert again.between is False
     for name, value in corrector.module.state_dict().items():
         assert torch.equal(again.module.state_dict()[name], value)
-    with pytest.raises(SettingsError, match="holds a corrector of the network"):
+    with pytest.raises(SettingsError, match="holds the corrector of another model"):
         stmg.save(network, tmp_path / "both")
     stmg.save(stmg.load(tmp_path / "both"), tmp_path / "both")
 
 
-def test_a_plain_network_is_saved_for_a_size_that_one_would_use(tmp_path):
+def test_a_plain_network_is_saved_for_any_size_and_computed_at_that_of_the_video(tmp_path):
+    sizes = set()
+
+    class Watched(nn.Conv2d):
+        def forward(self, image):
+            sizes.add(tuple(image.shape[-2:]))
+            return super().forward(image)
+
+    video = clip(tmp_path / "large.mp4", 2, size=(720, 960))
+    folder = tmp_path / "own"
+    segmenter = stmg.VideoSegmenter(Watched(3, 2, 1))
+    for _ in range(2):  # what was loaded is saved again
+        assert read_card(stmg.save(segmenter, folder)).size is None
+        segmenter = stmg.load(folder, model=Watched(3, 2, 1), motion="dis")
+    sizes.clear()
+    assert {result.labels.shape for result in segmenter.stream(video)} == {(720, 960)}
+    assert sizes == {(720, 960)}
+
+
+def test_a_network_is_saved_for_the_size_that_was_given(tmp_path):
     network = build("small", 5)
-    assert read_card(stmg.save(stmg.VideoSegmenter(network), tmp_path / "any")).size == (360, 480)
+    meant = stmg.VideoSegmenter(network, own_size=(64, 96))
+    assert read_card(stmg.save(meant, tmp_path / "meant")).size == (64, 96)
     sized = stmg.VideoSegmenter(network, working_size=(96, 160))
     assert read_card(stmg.save(sized, tmp_path / "sized")).size == (96, 160)
+
+
+def test_a_folder_that_holds_an_export_is_not_saved_into(tmp_path):
+    (tmp_path / MANIFEST).touch()
+    with pytest.raises(ModelError, match="holds an export, which would be loaded instead; choose another folder"):
+        stmg.save(accelerate(MobileNet(), IMAGE), tmp_path)
+
+
+def test_a_checkpoint_may_be_named_like_a_network(saved, tmp_path, monkeypatch):
+    shutil.copytree(saved[0], tmp_path / "named" / "small")
+    monkeypatch.chdir(tmp_path / "named")
+    assert stmg.load("small").runtime.num_classes == saved[1].num_classes

@@ -1,6 +1,7 @@
 import pytest
 
-from stmg.checkpoints.user_code import call_user_function, is_user_function
+from stmg.checkpoints.kinds import is_user_function
+from stmg.checkpoints.user_code import call_user_function
 from stmg.errors import ModelError
 
 

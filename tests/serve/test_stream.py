@@ -104,7 +104,7 @@ def test_the_size_of_one_stream_is_not_that_of_the_next(network_file):
         name = f"{network_file}:build"
         models.get(ModelSpec(name=name, size=first))
         plain = ModelSpec(name=name)
-        sizes.append(models.get(plain).working_size(plain, (720, 960)))
+        sizes.append(models.get(plain).segmenter_for(plain, (720, 960)).settings.working_size)
         models.close()
     assert sizes[0] == sizes[1]
 

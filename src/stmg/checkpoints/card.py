@@ -32,8 +32,8 @@ class Card:
     network: str
     """A network of the package, or any other name for one that the loader is given."""
     num_classes: int
-    size: tuple[int, int]
-    """(H, W) it was trained or meant for; others work."""
+    size: tuple[int, int] | None = None
+    """(H, W) it was trained or meant for; others work. None: it is not known."""
     class_names: tuple[str, ...] = ()
     palette: tuple[tuple[int, int, int], ...] = ()
     mean: tuple[float, ...] = IMAGENET_MEAN
@@ -66,7 +66,8 @@ class Card:
             raise SettingsError(f"network is a name; got {self.network!r}")
         if not isinstance(self.num_classes, int) or not 1 <= self.num_classes <= MAX_CLASSES:
             raise SettingsError(f"num_classes is from 1 to {MAX_CLASSES}; got {self.num_classes!r}")
-        check_size(self.size)
+        if self.size is not None:
+            check_size(self.size)
         for key, value in (("scheduler", self.scheduler), ("offline", self.offline)):
             if not isinstance(value, dict) or "name" not in value:
                 raise SettingsError(f"{key} has a name and its settings; got {value!r}")

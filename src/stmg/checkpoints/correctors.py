@@ -13,7 +13,7 @@ from stmg.files import atomic_path, build_from_file, path_inside, read_mapping
 from stmg.runtimes.correctors import GraphCorrector
 from stmg.runtimes.engine import Engine
 from stmg.runtimes.normalization import Normalization
-from stmg.streaming.correction import Corrector
+from stmg.streaming.correction import SMALLEST, Corrector
 from stmg.streaming.cost import Cost
 from stmg.video.frames import check_size
 
@@ -66,12 +66,21 @@ class CorrectorCard:
         require(self.stages in (3, 5), "stages is 3 or 5", self.stages)
         require(1 <= self.shrink <= MAX_SHRINK, f"shrink is from 1 to {MAX_SHRINK}", self.shrink)
         check_size(self.size)
-        require(min(self.size) >= 16, "size is at least 16x16", self.size)
+        require(min(self.size) >= SMALLEST, f"size is at least {SMALLEST}x{SMALLEST}", self.size)
 
 
 def has_corrector(folder: str | Path) -> bool:
     """Whether a folder holds one."""
     return (Path(folder) / CARD).is_file()
+
+
+def refuse_other_corrector(folder: Path, own: Path | None = None) -> None:
+    """An error where a folder, to which a model is to be written, holds a corrector of another: it took long to train.
+
+    own: the folder of the model's own corrector, if it has one.
+    """
+    if has_corrector(folder) and (own is None or own.resolve() != folder.resolve()):
+        raise SettingsError(f"{folder} holds the corrector of another model; choose another folder")
 
 
 def read_corrector_card(folder: Path) -> CorrectorCard:
@@ -89,13 +98,11 @@ def read_corrector_card(folder: Path) -> CorrectorCard:
 
 
 def load_corrector(folder: str | Path, engine: Engine | None = None, device: str | None = None) -> Corrector:
-    """The corrector of a folder: its graph, run by an engine, or its weights, run by PyTorch."""
+    """The corrector of a folder: its graph, run by an engine, or, where there is none, its weights, run by PyTorch."""
     folder = Path(folder)
     card = read_corrector_card(folder)
-    if engine is not None:
-        graph = folder / GRAPH
-        if not graph.is_file():
-            raise ModelError(f"{folder} has no {GRAPH}: adapt again where onnx is installed, or run it with PyTorch")
+    graph = folder / GRAPH
+    if engine is not None and graph.is_file():
         cost = Cost(card.macs, 0, card.params)
         return GraphCorrector(graph, engine, card.num_classes, card.size, cost, between=card.between)
     try:
@@ -104,7 +111,9 @@ def load_corrector(folder: str | Path, engine: Engine | None = None, device: str
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise MissingPackageError(f"the corrector of {folder} needs PyTorch here: {install_command('torch')}") from None
+        why = "" if engine is None else f", as {GRAPH} is missing (stmg adapt writes it where onnxscript is installed)"
+        command = install_command("torch")
+        raise MissingPackageError(f"the corrector of {folder} needs PyTorch here{why}: {command}") from None
     return TorchCorrector(load_corrector_network(folder), find_device(device), between=card.between)
 
 

@@ -10,7 +10,6 @@ from torch import nn
 
 from stmg.checkpoints.card import Card
 from stmg.checkpoints.correctors import CorrectorCard, describe_corrector
-from stmg.checkpoints.resolve import ANY_SIZE
 from stmg.checkpoints.settings_file import scheduler_fields
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork
@@ -28,13 +27,19 @@ OWN = "own"
 """What a card calls a network that is not of the package: whoever loads it passes it."""
 
 
-def card_of_network(network: AcceleratedNetwork, card: Card | None = None, size: tuple[int, int] | None = None) -> Card:
+def card_of_network(network: AcceleratedNetwork, card: Card | None = None) -> Card:
     """A card with what the network itself knows (blocks, head, classes), whatever the one given says of that.
 
-    size: (H, W) that it is meant for, where no card says it; that of its example if None.
+    Where no card says which size it is meant for, it is that of its example.
     """
+    return _describe(network, card, network.example_size)
+
+
+def _describe(network: AcceleratedNetwork, card: Card | None, size: tuple[int, int] | None) -> Card:
+    card = card or Card(network_name(network) or OWN, network.num_classes)
     return replace(
-        card or Card(network_name(network) or OWN, network.num_classes, size or network.example_size),
+        card,
+        size=card.size or size,
         num_classes=network.num_classes,
         head=network.head,
         blocks=tuple(block.name for block in network.blocks),
@@ -51,9 +56,10 @@ def card_of_segmenter(segmenter: VideoSegmenter, card: Card | None = None) -> Ca
     for name, value in (("mode", settings.mode), ("max_change", settings.max_change)):
         if value is not None:
             raise SettingsError(f"{name} is of a stream, not of a model, and no card holds it; set it when you load")
-    size = settings.working_size or (ANY_SIZE if runtime.is_plain else None)
+    network = runtime.original
+    size = settings.working_size or settings.own_size or (None if runtime.is_plain else network.example_size)
     return replace(
-        card_of_network(runtime.original, card, size),
+        _describe(network, card, size),
         class_names=settings.class_names,
         palette=_palette(settings, runtime.num_classes),
         mean=runtime.normalization.mean,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,9 +17,9 @@ from stmg.checkpoints.card import Card
 from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
 from stmg.checkpoints.correctors import (
     describe_corrector,
-    has_corrector,
     load_corrector_network,
     read_corrector_card,
+    refuse_other_corrector,
     save_corrector,
 )
 from stmg.checkpoints.describe import (
@@ -31,7 +31,8 @@ from stmg.checkpoints.describe import (
 from stmg.checkpoints.difference import Difference, compare_export
 from stmg.checkpoints.graphs import CompareGraph, EncodeGraph, FullGraph, PartialGraph, write_graph
 from stmg.checkpoints.quantize import Batches, Inputs, quantize
-from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, find_corrector, load
+from stmg.checkpoints.refusals import NOT_FOR_EXPORTING, refuse
+from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, as_spec, find_corrector, load
 from stmg.checkpoints.torch_models import resolve_network
 from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
@@ -76,16 +77,20 @@ def export(
         segmenter = stmg.load("lite0")
     """
     folder = Path(folder)
-    model = ModelSpec(name=str(model), size=size) if isinstance(model, str | Path) else model
-    threads = model.threads if isinstance(model, ModelSpec) else None
+    threads, corrector = None, None
+    if isinstance(model, str | Path | ModelSpec):
+        spec = as_spec(model)
+        model = spec = replace(spec, size=size or spec.size)
+        size, threads, corrector = spec.size, spec.threads, find_corrector(spec)
     set_threads(threads)
     network, card = _network_and_card(model, size, card)
-    size = size or card.size
-    _refuse_corrector_of_another(model, folder)
+    size = size or card.size or ANY_SIZE
+    if not (folder / MANIFEST).exists():  # what an earlier export left is written over
+        refuse_other_corrector(folder, corrector)
     calibration = None if int8 is None else _read_frames(int8, size, CALIBRATION_FRAMES, CALIBRATION_EVERY)
     frames = _read_frames(check if check is not None else int8, size, CHECK_FRAMES)
     export_network(network, card, size, to, folder, calibration=calibration)
-    _export_corrector(model, size, folder)
+    _export_corrector(model, corrector, size, folder)
     exported = load(folder, threads=threads).runtime
     assert isinstance(exported, ExportedRuntime)
     difference = compare_export(_single_precision(network, card), exported, frames)
@@ -164,23 +169,17 @@ def export_network(
     )
 
 
-def _refuse_corrector_of_another(model: ModelSpec | nn.Module | VideoSegmenter, folder: Path) -> None:
-    """A corrector that was trained is not written over; one that an earlier export left is."""
-    if not has_corrector(folder) or (folder / MANIFEST).exists():
-        return
-    own = find_corrector(model) if isinstance(model, ModelSpec) else None
-    if own is None or not own.samefile(folder):
-        raise SettingsError(f"{folder} holds the corrector of another model; choose another folder")
+def _export_corrector(
+    model: ModelSpec | nn.Module | VideoSegmenter, source: Path | None, size: tuple[int, int], folder: Path
+) -> None:
+    """Write the corrector of a model, if it has one, beside its graphs and for their frame size.
 
-
-def _export_corrector(model: ModelSpec | nn.Module | VideoSegmenter, size: tuple[int, int], folder: Path) -> None:
-    """Write the corrector of a model, if it has one, beside its graphs and for their frame size."""
+    source: the folder of the corrector, where the model is a spec.
+    """
     found = None
-    if isinstance(model, ModelSpec):
-        source = find_corrector(model)
-        if source is not None:
-            module, known = load_corrector_network(source), read_corrector_card(source)
-            found = module, describe_corrector(module, size, known.motion, between=known.between, notes=known.notes)
+    if source is not None:
+        module, known = load_corrector_network(source), read_corrector_card(source)
+        found = module, describe_corrector(module, size, known.motion, between=known.between, notes=known.notes)
     elif isinstance(model, VideoSegmenter):
         found = corrector_of_segmenter(model, size)
     for name in CORRECTOR_FILES:  # of an earlier export; if it was the source, it has been read
@@ -195,7 +194,7 @@ def _network_and_card(
     if isinstance(model, ModelSpec):
         if card is not None:
             raise SettingsError(f"card cannot be used with {model.name}: it has its own")
-        _refuse_run_settings(model)
+        refuse(model, None, NOT_FOR_EXPORTING)
         return resolve_network(model)
     if isinstance(model, VideoSegmenter):
         return network_of_segmenter(model), card_of_segmenter(model, card)
@@ -204,21 +203,6 @@ def _network_and_card(
             raise ModelError(f"a name, a torch.nn.Module or a segmenter can be exported, not a {type(model).__name__}")
         model = accelerate(model, torch.zeros(1, 3, *(size or ANY_SIZE), dtype=weight_dtype(model)))
     return model, card_of_network(model, card)
-
-
-def _refuse_run_settings(spec: ModelSpec) -> None:
-    """Exports are run as whoever loads them says."""
-    given = {
-        "runtime": spec.runtime is not None,
-        "device": spec.device not in (None, "cpu"),
-        "precision": spec.precision not in (None, "fp32"),
-        "compile": spec.compile,
-        "patterns": spec.patterns is not None,
-        "streaming": bool(spec.streaming),
-    }
-    for argument, is_given in given.items():
-        if is_given:
-            raise SettingsError(f"{argument} cannot be used to export {spec.name}; give it when the export is loaded")
 
 
 def _single_precision(network: AcceleratedNetwork, card: Card) -> TorchRuntime:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stmg.checkpoints.resolve import ModelSpec, is_graph_file, is_network, resolve, working_size
-from stmg.checkpoints.user_code import call_user_function, is_user_function
+from stmg.checkpoints.kinds import is_code, is_user_function
+from stmg.checkpoints.resolve import ModelSpec, resolve
+from stmg.checkpoints.user_code import call_user_function
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.delay import limit_delay
-from stmg.streaming.working_size import choose_size
 
 Size = tuple[int, int]
 
 
 class SourceSegmenters:
-    """The segmenters of one model: each at the size to work at for its source, all over the same weights."""
+    """The segmenters of one model, all over the same weights; each works at the size that its `stream` chooses."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
@@ -22,11 +22,10 @@ class SourceSegmenters:
 
     def open(self, source_size: Size | None, delay: int | None = None) -> VideoSegmenter:
         """The segmenter for a source of this size, with windows as short as the delay asks for."""
+        segmenter = self._load(source_size)
         options = dict[str, object]()
-        segmenter, own = self._load(source_size)
-        size = choose_size(self.spec.size, own, source_size, segmenter.runtime.input_size)
-        if size is not None:
-            options["working_size"] = size
+        if self.spec.size is not None:
+            options["working_size"] = self.spec.size
         if delay is not None:
             options["offline"] = limit_delay(segmenter.settings.offline, delay)
         return segmenter.another(**options)
@@ -38,15 +37,11 @@ class SourceSegmenters:
             return ()
         return self.open(self.spec.size).runtime.notes
 
-    def _load(self, source_size: Size | None) -> tuple[VideoSegmenter, Size | None]:
-        """The model, and the size that is its own."""
-        name = self.spec.name
-        if self.spec.size is None and (is_user_function(name) or is_network(name)):
+    def _load(self, source_size: Size | None) -> VideoSegmenter:
+        if self.spec.size is None and is_code(self.spec.name):
             if source_size not in self._loaded:  # such a network may take frames of one size only
                 self._loaded = {source_size: resolve(replace(self.spec, size=source_size))}
-            segmenter = self._loaded[source_size]
-            return segmenter, segmenter.runtime.input_size
+            return self._loaded[source_size]
         if None not in self._loaded:
             self._loaded[None] = resolve(self.spec)
-        segmenter = self._loaded[None]
-        return segmenter, segmenter.runtime.input_size if is_graph_file(name) else working_size(self.spec)
+        return self._loaded[None]

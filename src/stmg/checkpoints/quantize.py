@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def quantize(graph: Path, to: str, batches: Batches) -> None:
 
 
 def _quantize_onnx(graph: Path, batches: Batches) -> None:
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 

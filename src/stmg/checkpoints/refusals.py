@@ -72,6 +72,10 @@ NOT_FOR_CALLABLES = dict.fromkeys(
     ("weights", "device", "precision", "compile", "normalization", "output", "runtime"),
     "its function gives no torch.nn.Module",
 )
+NOT_FOR_EXPORTING = dict.fromkeys(
+    ("runtime", "device", "precision", "compile", "patterns", "streaming"),
+    "exports are run as whoever loads them says; give it then",
+)
 
 
 def refuse(spec: ModelSpec, model: object, reasons: Mapping[str, str]) -> None:
@@ -86,6 +90,7 @@ def refuse(spec: ModelSpec, model: object, reasons: Mapping[str, str]) -> None:
         "output": spec.output is not None,
         "compile": spec.compile,
         "patterns": spec.patterns is not None,
+        "streaming": bool(spec.streaming),
         "model": model is not None,
     }
     for argument, reason in reasons.items():

@@ -9,6 +9,10 @@ from typing import Any
 
 from stmg.checkpoints.card import parse_card, read_card
 from stmg.checkpoints.correctors import has_corrector, load_corrector, read_corrector_card
+from stmg.checkpoints.kinds import is_code, is_export, is_user_function
+from stmg.checkpoints.kinds import is_exported as is_exported
+from stmg.checkpoints.kinds import is_graph_file as is_graph_file
+from stmg.checkpoints.kinds import is_network as is_network
 from stmg.checkpoints.locate import find_checkpoint
 from stmg.checkpoints.refusals import (
     NOT_FOR_CALLABLES,
@@ -21,12 +25,12 @@ from stmg.checkpoints.refusals import (
     refuse,
 )
 from stmg.checkpoints.settings_file import SavedSettings, read_settings
-from stmg.checkpoints.user_code import call_user_function, is_user_function
+from stmg.checkpoints.user_code import call_user_function
 from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.engines import ENGINES
 from stmg.runtimes.exported import ExportedRuntime
-from stmg.runtimes.graph import GRAPH_SUFFIXES, GraphRuntime
+from stmg.runtimes.graph import GraphRuntime
 from stmg.runtimes.labels import check_foreground
 from stmg.runtimes.manifest import MANIFEST, read_manifest
 from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
@@ -90,6 +94,23 @@ class ModelSpec:
         make_settings(self.streaming)
 
 
+def as_spec(model: ModelSpec | str | Path) -> ModelSpec:
+    """A model as a function takes it: a spec, or a name or path alone."""
+    return model if isinstance(model, ModelSpec) else ModelSpec(name=str(model))
+
+
+def with_saved(spec: ModelSpec, saved: SavedSettings) -> ModelSpec:
+    """A spec with what a settings file holds, where the spec itself says nothing."""
+    return replace(
+        spec,
+        runtime=spec.runtime or saved.runtime,
+        precision=spec.precision or saved.precision,
+        threads=spec.threads or saved.threads,
+        size=spec.size or saved.size,
+        streaming={**saved.streaming(), **spec.streaming},
+    )
+
+
 def load(
     name: str | Path,
     *,
@@ -125,32 +146,33 @@ def load(
     settings: a file of settings as `stmg tune` writes it; arguments given beside it come first.
     streaming: fields of `StreamSettings` that override the checkpoint's.
     """
-    saved = SavedSettings() if settings is None else read_settings(settings)
-    if saved.size is not None:
-        streaming = {"working_size": saved.size, **streaming}
     normalization = None
     if mean is not None or std is not None:
         normalization = Normalization(tuple(mean or IMAGENET_MEAN), tuple(std or IMAGENET_STD))
     spec = ModelSpec(
         name=str(name),
-        runtime=runtime or saved.runtime,
+        runtime=runtime,
         device=device,
-        precision=precision or saved.precision,
-        threads=threads or saved.threads,
+        precision=precision,
+        threads=threads,
         normalization=normalization,
         output=output,
         activation=activation,
         threshold=threshold,
         patterns=patterns,
         corrector=None if corrector is None else str(corrector),
-        streaming={**saved.streaming(), **streaming},
     )
-    return resolve(spec, model)
+    if settings is not None:
+        saved = read_settings(settings)
+        spec = with_saved(spec, replace(saved, size=None))
+        if saved.size is not None:
+            streaming = {"working_size": saved.size, **streaming}
+    return resolve(replace(spec, streaming={**spec.streaming, **streaming}), model)
 
 
 def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
     """The segmenter a spec describes; `model` is the network itself, where a checkpoint is of a user's own."""
-    segmenter = _resolve_network(open_adapted(spec), model)
+    segmenter = _resolve_model(open_adapted(spec), model)
     folder = find_corrector(spec)
     if folder is None:
         return segmenter
@@ -166,7 +188,7 @@ def find_corrector(spec: ModelSpec) -> Path | None:
     """The folder of the corrector that a spec's model runs with, if any."""
     if spec.corrector is not None:
         return None if spec.corrector == "none" else Path(spec.corrector)
-    if is_graph_file(spec.name) or is_user_function(spec.name) or is_network(spec.name):
+    if is_graph_file(spec.name) or is_code(spec.name):
         return None
     folder = Path(spec.name)
     if not folder.is_dir():
@@ -189,7 +211,7 @@ def open_adapted(spec: ModelSpec) -> ModelSpec:
     )
 
 
-def _resolve_network(spec: ModelSpec, model: object) -> VideoSegmenter:
+def _resolve_model(spec: ModelSpec, model: object) -> VideoSegmenter:
     path = Path(spec.name)
     set_threads(spec.threads)
     if is_graph_file(spec.name):
@@ -243,40 +265,14 @@ def working_size(spec: ModelSpec) -> tuple[int, int]:
         return spec.size
     if is_graph_file(spec.name):
         return resolve(spec).runtime.input_size or ANY_SIZE
-    if is_user_function(spec.name) or is_network(spec.name):
+    if is_code(spec.name):
         return ANY_SIZE
-    return read_card(find_checkpoint(spec.name)).size
+    return read_card(find_checkpoint(spec.name)).size or ANY_SIZE
 
 
 def settings_without_card(spec: ModelSpec) -> StreamSettings:
     """How a model streams that has no card to say it: with the motion that fits what it costs here."""
     return make_settings({"motion": "auto", **spec.streaming})
-
-
-def is_graph_file(name: str) -> bool:
-    """Whether this is an .onnx, .xml or .tflite file that somebody exported."""
-    return Path(name).suffix in GRAPH_SUFFIXES and Path(name).is_file()
-
-
-def is_export(name: str) -> bool:
-    """Whether this is a folder that stmg exported."""
-    return (Path(name) / MANIFEST).is_file()
-
-
-def is_exported(name: str) -> bool:
-    """Whether this is either of them, which runs without PyTorch."""
-    return is_export(name) or is_graph_file(name)
-
-
-def is_network(name: str) -> bool:
-    """Whether this is the name of a network that comes with the package, without weights."""
-    if is_exported(name):  # to know the names is to import PyTorch
-        return False
-    try:
-        from stmg.networks import NETWORKS
-    except ModuleNotFoundError:  # without PyTorch there are none
-        return False
-    return name in NETWORKS
 
 
 def _open_export(spec: ModelSpec, folder: Path) -> VideoSegmenter:

@@ -10,14 +10,16 @@ from safetensors.torch import load_file
 from torch import nn
 
 from stmg.checkpoints.card import CARD, Card, card_json, read_card
-from stmg.checkpoints.correctors import has_corrector, save_corrector
+from stmg.checkpoints.correctors import refuse_other_corrector, save_corrector
 from stmg.checkpoints.describe import (
     card_of_network,
     card_of_segmenter,
     corrector_of_segmenter,
     network_of_segmenter,
 )
+from stmg.checkpoints.kinds import is_export
 from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
+from stmg.checkpoints.resolve import ANY_SIZE
 from stmg.checkpoints.tensor_files import write_tensors
 from stmg.errors import ModelError, SettingsError
 from stmg.files import atomic_path
@@ -44,16 +46,16 @@ def save(
     folder, corrector = Path(folder), None
     if isinstance(model, VideoSegmenter):
         network, card = network_of_segmenter(model), card_of_segmenter(model, card)
-        corrector = corrector_of_segmenter(model, card.size)
+        corrector = corrector_of_segmenter(model, card.size or ANY_SIZE)
     elif isinstance(model, AcceleratedNetwork):
         network, card = model, card_of_network(model, card)
     else:
         kind = type(model).__name__
         raise ModelError(f"save takes an accelerated network or a segmenter, not a {kind}; first: stmg.accelerate(...)")
-    if corrector is None and has_corrector(folder):
-        raise SettingsError(
-            f"{folder} holds a corrector of the network that was saved there before; choose another folder"
-        )
+    if is_export(str(folder)):
+        raise ModelError(f"{folder} holds an export, which would be loaded instead; choose another folder")
+    if corrector is None:
+        refuse_other_corrector(folder)
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in network.state_dict().items()}
     tensors = pack(tensors, bits)
@@ -90,7 +92,7 @@ def load_network(
     target = find_device(device or "cpu")
     network = accelerate(
         model.to(target),
-        torch.zeros(1, 3, *(size or card.size), device=target, dtype=weight_dtype(model)),
+        torch.zeros(1, 3, *(size or card.size or ANY_SIZE), device=target, dtype=weight_dtype(model)),
         head=card.head,
         blocks=list(card.blocks),
         output=card.output,

@@ -12,10 +12,11 @@ import torch
 from torch import nn
 
 from stmg.checkpoints.card import Card
+from stmg.checkpoints.kinds import is_code, is_exported, is_network, is_user_function
 from stmg.checkpoints.locate import WEIGHTS
-from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, is_exported
+from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec
 from stmg.checkpoints.store import load_network
-from stmg.checkpoints.user_code import call_user_function, is_user_function
+from stmg.checkpoints.user_code import call_user_function
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
 from stmg.networks import NETWORKS, build
@@ -31,8 +32,8 @@ NUM_CLASSES = 19  # of a network without weights, as Cityscapes has
 
 def resolve_torch(spec: ModelSpec, model: object = None) -> VideoSegmenter:
     """The segmenter of a spec that PyTorch runs; `model` as in `resolve_network`."""
-    if spec.name in NETWORKS and spec.weights is None and not spec.untrained:
-        raise SettingsError(f"{spec.name} is a network without weights; give it weights, or name a checkpoint")
+    if is_network(spec.name) and spec.weights is None and not spec.untrained:
+        raise SettingsError(f"{spec.name} is a network without weights: give it weights, or name a checkpoint")
     restore = _make_restore(spec) if model is None else None
     network, card = resolve_network(spec, model)
     runtime = TorchRuntime(
@@ -45,11 +46,12 @@ def resolve_torch(spec: ModelSpec, model: object = None) -> VideoSegmenter:
         threshold=card.threshold,
         restore=restore,
     )
+    runtime.is_plain = card.size is None
     if spec.compile:
         runtime.compile()
     own = card.stream_settings()
-    if is_user_function(spec.name) or spec.name in NETWORKS:
-        own = replace(own, own_size=None)  # the card was made up here, and what size it is meant for is not known
+    if is_code(spec.name):
+        own = replace(own, own_size=None)  # a size that was given is of one stream, and others may share the network
     return VideoSegmenter(runtime, settings=make_settings(spec.streaming, own))
 
 
@@ -64,19 +66,18 @@ def resolve_network(
     """
     if is_exported(spec.name):
         raise ModelError(f"{spec.name} is exported already; name the PyTorch model it came from")
-    if spec.name not in NETWORKS and not is_user_function(spec.name):
+    if not is_code(spec.name):
         return _load_checkpoint(spec, model, num_classes, timed)
     if spec.network is not None:
         raise SettingsError(f"network cannot be used with {spec.name}: it is for checkpoint folders of your own")
-    if spec.name in NETWORKS and model is not None:
+    if is_network(spec.name) and model is not None:
         raise SettingsError(f"model cannot be used with {spec.name}: that is a network of the package")
-    if num_classes is not None and (spec.name not in NETWORKS or spec.weights is not None):
+    if num_classes is not None and (not is_network(spec.name) or spec.weights is not None):
         raise SettingsError(f"num_classes cannot be used with {spec.name}: it has its own")
     network = _make_module(spec, model, num_classes or NUM_CLASSES)
-    size = spec.size or ANY_SIZE
     if not isinstance(network, AcceleratedNetwork):
         device = find_device(spec.device or "cpu")
-        example = torch.zeros(1, 3, *size, device=device, dtype=weight_dtype(network))
+        example = torch.zeros(1, 3, *(spec.size or ANY_SIZE), device=device, dtype=weight_dtype(network))
         network = accelerate(network.to(device), example, output=_as_key(spec.output), timed=timed)
     elif spec.output is not None:
         raise SettingsError(f"output cannot be used with {spec.name}: it gives an accelerated network, with its own")
@@ -84,7 +85,7 @@ def resolve_network(
     card = Card(
         spec.name,
         network.num_classes,
-        size,
+        spec.size,
         mean=normalization.mean,
         std=normalization.std,
         activation=spec.activation,

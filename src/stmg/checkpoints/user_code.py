@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import re
 import sys
 from pathlib import Path
 from types import ModuleType
 
 from stmg.errors import ModelError
-
-
-def is_user_function(name: str) -> bool:
-    """Whether a name has the form `module:function`; a path with a drive letter has not."""
-    return re.fullmatch(r".+:[A-Za-z_]\w*", name) is not None and not Path(name).exists()
 
 
 def call_user_function(name: str) -> object:

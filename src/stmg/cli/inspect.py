@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stmg.cli.inspect_graph import is_graph, show_graph
+from stmg.cli.inspect_graph import show_graph
 from stmg.cli.options import Device, ModelOptions, Network, Threads, make_spec
 from stmg.errors import SettingsError
 
@@ -88,10 +88,12 @@ def inspect(
 
     Of a graph file or an exported folder: its inputs and outputs, or its graphs and blocks.
     """
+    from stmg.checkpoints.kinds import is_exported
+    from stmg.checkpoints.resolve import ANY_SIZE, open_adapted
     from stmg.runtimes.threads import set_threads
 
     spec = make_spec(model, ModelOptions(device=device, threads=threads, network=network), size=size)
-    if is_graph(model):
+    if is_exported(open_adapted(spec).name):
         if classes is not None:
             raise SettingsError(f"--classes cannot be used with {model}: it has its own")
         show_graph(spec, as_json, Console())
@@ -100,7 +102,7 @@ def inspect(
 
     set_threads(spec.threads)
     accelerated, card = resolve_network(spec, num_classes=classes, timed=True)
-    result = inspect_network(model, accelerated, spec.size or card.size)
+    result = inspect_network(model, accelerated, spec.size or card.size or ANY_SIZE)
     console = Console()
     if as_json:
         console.print_json(json.dumps(asdict(result)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -49,18 +48,6 @@ class GraphInspection:
         for part in self.parts:
             table.add_row(part.kind, escape(part.name), escape(part.detail))
         return table
-
-
-def is_graph(name: str) -> bool:
-    """Whether a model is a graph file, or a folder that holds graphs."""
-    from stmg.checkpoints.correctors import has_corrector, read_corrector_card
-    from stmg.checkpoints.resolve import is_export, is_graph_file
-
-    return (
-        is_graph_file(name)
-        or is_export(name)
-        or (has_corrector(name) and read_corrector_card(Path(name)).graph is not None)
-    )
 
 
 def show_graph(spec: ModelSpec, as_json: bool, console: Console) -> None:

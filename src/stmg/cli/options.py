@@ -251,37 +251,37 @@ def make_spec(
 
     mode: what the stream will be: the scheduler is that of this mode, and an option it does not use is refused.
     """
-    from stmg.checkpoints.resolve import ModelSpec
+    from stmg.checkpoints.resolve import ModelSpec, with_saved
     from stmg.checkpoints.settings_file import SavedSettings, read_settings
     from stmg.runtimes.normalization import parse_normalization
 
     stream = stream or StreamOptions()
     saved = SavedSettings() if stream.settings is None else read_settings(stream.settings)
-    mode = mode or saved.mode
     streaming = {
         "mode": mode,
         "motion": stream.motion,
         "fusion": stream.fusion,
         "max_change": parse_share("--max-change", stream.max_change),
-        **_for_mode(mode, stream.scheduler, stream.fusion),
+        **_for_mode(mode or saved.mode, stream.scheduler, stream.fusion),
     }
-    return ModelSpec(
+    spec = ModelSpec(
         name=model,
         weights=options.weights,
         network=options.network,
-        runtime=options.runtime or saved.runtime,
+        runtime=options.runtime,
         device=options.device,
-        precision=options.precision or saved.precision,
-        threads=options.threads or saved.threads,
+        precision=options.precision,
+        threads=options.threads,
         normalization=None if options.normalize is None else parse_normalization(options.normalize),
         output=options.output,
         activation=options.activation,
         threshold=options.threshold,
         corrector=options.corrector,
         compile=options.compile,
-        size=parse_size(size) or saved.size,
-        streaming={**saved.streaming(), **{name: value for name, value in streaming.items() if value is not None}},
+        size=parse_size(size),
+        streaming={name: value for name, value in streaming.items() if value is not None},
     )
+    return with_saved(spec, saved)
 
 
 def _for_mode(mode: str | None, scheduler: str | None, fusion: float | None) -> dict[str, SchedulerPolicy | None]:

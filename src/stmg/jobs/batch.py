@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.resolve import ModelSpec
+from stmg.checkpoints.resolve import ModelSpec, as_spec
 from stmg.jobs.lock import lock_folder
 from stmg.jobs.manifest import Entry, Manifest
 from stmg.jobs.pool import LocalPool, Pool
@@ -23,7 +23,7 @@ READERS = 16  # markers read at once: on far storage each takes a while
 
 def batch(
     videos: str | Path | Iterable[str | Path],
-    model: str | ModelSpec,
+    model: str | Path | ModelSpec,
     out: str | Path,
     *,
     mode: str = "offline",
@@ -52,9 +52,8 @@ def batch(
         for entry in stmg.batch("drives", "lite0-camvid", "out/drives"):
             print(entry.video, entry.status, entry.reason)
     """
-    spec = model if isinstance(model, ModelSpec) else ModelSpec(name=str(model))
     settings = BatchSettings(
-        spec=spec,
+        spec=as_spec(model),
         mode=mode,
         save=None if save is None else tuple(save),
         areas=areas,

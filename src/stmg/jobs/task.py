@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from glob import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.resolve import ModelSpec
-from stmg.errors import SettingsError
+from stmg.checkpoints.model_files import list_companion_files, list_model_files
+from stmg.checkpoints.resolve import ModelSpec, open_adapted
+from stmg.errors import MissingPackageError, SettingsError
 from stmg.jobs.storage import Folder
 from stmg.jobs.videos import Video
 from stmg.outputs.choose import choose_outputs
@@ -71,12 +73,19 @@ class BatchSettings:
 
 def _model_stamps(spec: ModelSpec) -> list[tuple[str, int, int]]:
     """Sizes and times of the files of the model and its corrector, where they are here."""
-    names = (spec.name, spec.network, spec.corrector, spec.weights)
-    files: list[Path] = []
-    for name in (str(name) for name in names if name is not None):
-        path = Path(name.partition(".py:")[0] + ".py" if ".py:" in name else name)
-        files += sorted(path.iterdir()) if path.is_dir() else [path]
+    files = [*_list_files_here(open_adapted(spec)), *list_companion_files(spec)]
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
+
+
+def _list_files_here(spec: ModelSpec) -> list[Path]:
+    """Files of the model itself; none of a name, behind which the weights stay what they are."""
+    path = Path(spec.name)
+    if not path.exists():
+        return []
+    try:
+        return list_model_files(spec)
+    except MissingPackageError:  # OpenVINO runs an ONNX file without the package that reads what belongs to it
+        return sorted(path.parent.glob(f"{escape(path.name)}*"))
 
 
 class Part(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from stmg.checkpoints.resolve import ModelSpec
+from stmg.checkpoints.resolve import ModelSpec, with_saved
 from stmg.checkpoints.settings_file import SavedSettings, read_settings
 from stmg.errors import SettingsError, require
 from stmg.files import build_dataclass
@@ -206,14 +206,7 @@ def make_model_spec(model: str | None, settings: object) -> ModelSpec:
         saved = build_dataclass(SavedSettings, settings, "settings")
     elif settings is not None:
         raise SettingsError(f"settings is a file, or settings by name; got {settings!r}")
-    return ModelSpec(
-        name=model,
-        runtime=saved.runtime,
-        precision=saved.precision,
-        threads=saved.threads,
-        size=saved.size,
-        streaming=saved.streaming(),
-    )
+    return with_saved(ModelSpec(name=model), saved)
 
 
 def is_loopback(host: str) -> bool:

@@ -14,7 +14,6 @@ from stmg.checkpoints.resolve import ModelSpec, resolve, working_size
 from stmg.segmenter import VideoSegmenter
 from stmg.serve.figures import FigureCounter
 from stmg.streaming.realtime import step_back
-from stmg.streaming.working_size import choose_size
 
 
 @dataclass(frozen=True)
@@ -25,17 +24,11 @@ class Model:
     """Without the folders it lies in."""
     spec: ModelSpec
     segmenter: VideoSegmenter
-    own_size: tuple[int, int]
-    """(height, width) it is meant for."""
 
     def segmenter_for(self, spec: ModelSpec, source: tuple[int, int] | None, **options: Any) -> VideoSegmenter:
         """A segmenter over the same weights at the size to work at for this source, with settings of its own."""
-        size = self.working_size(spec, source)
+        size = spec.size or self.segmenter.size_for(source)
         return self.segmenter.another(**{**spec.streaming, "working_size": size, **options})
-
-    def working_size(self, spec: ModelSpec, source: tuple[int, int] | None) -> tuple[int, int] | None:
-        """(height, width) to work at for a source of this size; None: at its own."""
-        return choose_size(spec.size, self.own_size, source, self.segmenter.runtime.input_size)
 
 
 class Models:
@@ -49,15 +42,14 @@ class Models:
 
     def get(self, spec: ModelSpec) -> Model:
         """The model of a spec, loaded if it is not yet."""
+        if spec.size is not None:
+            working_size(spec)  # refuses one that the model cannot have
         with self._lock:
             key = replace(spec, streaming={}, size=None)
             for model in self._loaded:
                 if replace(model.spec, streaming={}, size=None) == key:
                     return model
-            segmenter = self._load(replace(spec, streaming={}))
-            if spec.size is not None:
-                working_size(spec)  # refuses one that the model cannot have
-            model = Model(Path(spec.name).name or spec.name, spec, segmenter, working_size(replace(spec, size=None)))
+            model = Model(Path(spec.name).name or spec.name, spec, self._load(replace(spec, streaming={})))
             self._loaded.append(model)
             return model
 

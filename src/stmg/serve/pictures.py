@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 from PIL import Image as PillowImage
 
+from stmg.outputs.label_images import label_image
 from stmg.serve.channels import Channel, Viewer
 from stmg.serve.stream import LiveStream
 from stmg.streaming.anchors import Anchor, compute_anchor
@@ -96,7 +97,7 @@ class Pictures:
         """What the whole network says of a frame; None if the stream stops meanwhile."""
         segmenter = self._stream.model.segmenter
         frame = Frame(result.image)
-        size = self._stream.model.working_size(self._stream.spec, frame.size)
+        size = self._stream.spec.size or segmenter.size_for(frame.size)
         small = frame if size is None else shrink(frame, size)
         future: Future[Anchor] = self._executor.submit(compute_anchor, segmenter.runtime, small)
         while not self._stream.is_stopped:
@@ -146,10 +147,8 @@ def encode_png(image: Image) -> bytes:
 
 def encode_labels(result: FrameResult) -> bytes:
     """Class ids as a PNG, shown in the colors of the palette."""
-    image = PillowImage.fromarray(result.labels)
-    image.putpalette(make_color_table(result.palette).tobytes())
     data = io.BytesIO()
-    image.save(data, "PNG")
+    label_image(result.labels, make_color_table(result.palette)).save(data, "PNG")
     return data.getvalue()
 
 

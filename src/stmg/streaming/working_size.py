@@ -41,8 +41,9 @@ def choose_size(
 
     wanted: the size that was given, if any.
     own: the size that the model is meant for, if it is known.
-    fixed: the only size its network takes, if there is one.
+    fixed: the only size its network takes, if there is one; it is then meant for that.
     """
+    own = fixed or own
     if wanted is not None or own is None or source is None:
         return wanted
     size = fit_size(own, source)

@@ -49,5 +49,5 @@ def _load(name: str, dataset: Dataset) -> nn.Module:
     if card.normalization != Normalization():
         raise ModelError(f"the teacher {name} needs another normalization than ImageNet's, which is trained with")
     teacher = network.plain()
-    fold_batch_norm(teacher, torch.rand(1, 3, *card.size))
+    fold_batch_norm(teacher, torch.rand(1, 3, *network.example_size))
     return teacher.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]

@@ -1,0 +1,66 @@
+"""Files of a model: those that it is copied with, and those that another result of it would come from."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stmg.checkpoints.card import CARD
+from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
+from stmg.checkpoints.kinds import is_code, is_export, is_graph_file, is_user_function
+from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
+from stmg.errors import MissingPackageError, ModelError, first_line, install_command
+from stmg.files import path_inside
+
+if TYPE_CHECKING:
+    from stmg.checkpoints.resolve import ModelSpec
+
+
+def list_model_files(spec: ModelSpec) -> list[Path]:
+    """The files of a model, all below the folder of the first one; none where it is code."""
+    if is_code(spec.name):
+        return []
+    if is_graph_file(spec.name):
+        return list_graph_files(Path(spec.name))
+    if is_export(spec.name):
+        return sorted(part for part in Path(spec.name).iterdir() if part.is_file())
+    source = find_checkpoint(spec.name)
+    return [source / CARD, source / WEIGHTS]
+
+
+def list_graph_files(path: Path) -> list[Path]:
+    """A graph file and what belongs to it: the weights of OpenVINO, and those that an ONNX file keeps beside itself."""
+    files = [path]
+    if path.suffix == ".xml":
+        files.append(path.with_suffix(".bin"))
+    if path.suffix == ".onnx":
+        stat = path.stat()
+        files += [path_inside(path.parent, name) for name in _external_names(path, stat.st_size, stat.st_mtime_ns)]
+    return files
+
+
+def list_companion_files(spec: ModelSpec) -> list[Path]:
+    """What a model runs with besides its own files, where it is here: weights, corrector, and the code of a network."""
+    files = [] if spec.weights is None else [Path(spec.weights)]
+    if spec.corrector != "none":
+        files += [Path(spec.corrector or spec.name) / name for name in CORRECTOR_FILES]
+    functions = [name for name in (spec.name, spec.network) if name is not None and is_user_function(name)]
+    files += [Path(name.rpartition(":")[0]) for name in functions]
+    return [file for file in files if file.is_file()]
+
+
+@lru_cache(maxsize=8)
+def _external_names(path: Path, size: int, time: int) -> tuple[str, ...]:
+    """Names of the files that hold weights of an ONNX file; read once while its size and time stay."""
+    try:
+        import onnx
+    except ModuleNotFoundError:
+        command = install_command("export")
+        raise MissingPackageError(f"to find the weights that {path} may keep beside itself needs: {command}") from None
+    try:
+        tensors = onnx.load(str(path), load_external_data=False).graph.initializer
+    except Exception as error:  # whatever a parser raises
+        raise ModelError(f"{path} cannot be read: {first_line(error)}") from None
+    entries = (entry for tensor in tensors for entry in tensor.external_data)
+    return tuple(sorted({entry.value for entry in entries if entry.key == "location"}))
