@@ -9,6 +9,7 @@ masks are computed once; then only what blocks run differs.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -22,8 +23,9 @@ from rich.table import Table
 
 import stmg
 from stmg.data.catalogue import open_dataset
-from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.evaluation.machine import this_machine
+from stmg.evaluation.measuring.accuracy import ConfusionMatrix
+from stmg.runtimes.torch import TorchRuntime
 from stmg.streaming.masks import Masks
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
@@ -49,9 +51,11 @@ def main() -> None:
     parser.add_argument("--size", type=int, nargs=2, default=(360, 480), metavar=("H", "W"))
     parser.add_argument("--scale", type=float, default=1.0, help="of partial frames")
     parser.add_argument("--patterns", type=int, default=10, help="random patterns")
+    parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--out", type=Path, default=Path("out/blocks.json"))
     arguments = parser.parse_args()
-    size, runtime = tuple(arguments.size), stmg.load(arguments.model).runtime
+    size, runtime = tuple(arguments.size), stmg.load(arguments.model, runtime="torch").runtime
+    assert isinstance(runtime, TorchRuntime)
     cases, whole = find_cases(runtime, arguments.data, arguments.split, size)
     blocks = runtime.num_blocks
     learned = [case.masks.keep for case in cases]
@@ -66,10 +70,14 @@ def main() -> None:
         **{f"all but block {block}": _without(block, blocks) for block in range(blocks)},
         **{f"random pattern {number}": _always(pattern) for number, pattern in enumerate(fixed)},
     }
+    untrained = without_second_stage(runtime)
+    runs = [(name, runtime, keep) for name, keep in trials.items()]
+    runs += [(f"{name}, not fine-tuned", untrained, trials[name]) for name in ("all blocks", "random on each frame")]
+    runs = [run for run in runs if arguments.only in run[0]]
     with runtime.exact_patterns():
         scores = {
-            name: score(runtime, cases, keep, arguments.scale, size)
-            for name, keep in track(trials.items(), "blocks", console=Console(stderr=True))
+            name: score(which, cases, keep, arguments.scale, size)
+            for name, which, keep in track(runs, "blocks", console=Console(stderr=True))
         }
     gates = np.array(learned, float)
     closed, distortion = 1 - gates.mean(1), np.array([case.masks.changed.mean() for case in cases])
@@ -88,6 +96,14 @@ def main() -> None:
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(result, indent=2) + "\n")
     show(result)
+
+
+def without_second_stage(runtime: TorchRuntime) -> TorchRuntime:
+    """The same with the base network's weights on partial frames too: nothing is fine-tuned."""
+    network = copy.deepcopy(runtime.original)
+    if network.second is not None:
+        network.second.load_state_dict(network.network.state_dict())
+    return TorchRuntime(network, mean=runtime.normalization.mean, std=runtime.normalization.std)
 
 
 def find_cases(runtime: Runtime, data: str, split: str, size: tuple[int, int]) -> tuple[list[Case], float]:

@@ -1,62 +1,98 @@
-"""What the distortion bias of dbb-DBB does: a trained network with it, and without it as many blocks kept.
+"""What the distortion bias of dbb-DBB does: how pruning goes with the distortion (the paper's figure 8), and the mIoU.
 
-Every second frame is partial, nothing is warped. Prints how the share of pruned blocks correlates with the distortion
-(the paper's figure 8), and the mIoU.
+Every second frame is partial, nothing is warped. A network that was trained with the bias is also run without it, its
+threshold set so that as many blocks are kept.
 
-    python benchmarks/distortion_bias.py ddrnet39-camvid CAMVID
+    python benchmarks/distortion_bias.py CAMVID ddrnet39-camvid [runs/NAME/last ...] [--out out/distortion.json]
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import stmg
 from stmg.data.catalogue import open_dataset
-from stmg.evaluation.streams import load_into_memory, stream_figures
-from stmg.streaming.schedulers import FixedPeriod
+from stmg.data.dataset import Dataset
+from stmg.evaluation.machine import this_machine
+from stmg.evaluation.measuring.streams import load_into_memory, stream_figures
+from stmg.streaming.schedulers import FixedPeriod, Level
 
 SIZE = (360, 480)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model")
     parser.add_argument("data")
+    parser.add_argument("models", nargs="+", metavar="MODEL")
+    parser.add_argument("--scale", type=float, default=0.8, help="of partial frames")
+    parser.add_argument("--out", type=Path, default=Path("out/distortion.json"))
     arguments = parser.parse_args()
-    segmenter = stmg.load(arguments.model, corrector="none")
-    runtime: Any = segmenter.runtime
-    generator = runtime.network.mask_generator
     dataset = load_into_memory(open_dataset(arguments.data), "val", SIZE, None)
+    rows = {}
+    for name in arguments.models:
+        settings: dict[str, Any] = {"motion": "none", "scheduler": FixedPeriod(2), "partial_scale": arguments.scale}
+        segmenter = stmg.load(name, corrector="none", **settings)
+        runtime: Any = segmenter.runtime
+        generator = runtime.network.mask_generator
+        threshold = generator.pruning.threshold
+        probability, distortion = compare_frames(segmenter, dataset)
+        is_biased = generator.distortion_aware
+        rows[f"{name}, {'with' if is_biased else 'without'} the bias"] = measure(
+            segmenter, dataset, probability, distortion
+        )
+        if is_biased:
+            kept = float((probability < float(threshold)).mean())
+            generator.distortion_aware = False
+            probability, distortion = compare_frames(segmenter, dataset)
+            threshold.fill_(float(np.quantile(probability, kept)))
+            rows[f"{name}, its bias off"] = measure(segmenter, dataset, probability, distortion)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps({"machine": asdict(this_machine()), "rows": rows}, indent=1) + "\n")
+    for name, row in rows.items():
+        print(
+            f"{name}: correlation of pruned share and distortion {row['correlation']:+.2f}, of the mean probability "
+            f"{row['correlation_of_probability']:+.2f}; {row['kept']:.1f} % kept, mIoU {row['miou']:.2f} at "
+            f"{row['macs']:.1f} % of the MACs"
+        )
+
+
+def compare_frames(segmenter: stmg.VideoSegmenter, dataset: Dataset) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Of every second frame and the one before it: the probability (N, blocks) that a block is pruned, and the mean
+    distortion (N,)."""
+    runtime: Any = segmenter.runtime
     (video,) = dataset.videos("val")
     images = (np.ascontiguousarray(video.image(index, SIZE)) for index in range(len(video)))
     encoded = [runtime.encode(runtime.prepare(image)) for image in images]
-    kept = 0.0
-    for biased in (True, False):
-        generator.distortion_aware = biased
-        with torch.inference_mode():
-            pairs = zip(encoded[::2], encoded[1::2], strict=False)
-            masks = [generator(before, now) for before, now in pairs]
-        probability = np.array([each.probability[0].numpy() for each in masks])
-        distortion = np.array([float(each.changed.mean()) for each in masks])
-        threshold = generator.pruning.threshold
-        if biased:
-            kept = float((probability < float(threshold)).mean())
-        else:
-            threshold.fill_(float(np.quantile(probability, kept)))
-        pruned = 1 - (probability < float(threshold)).mean(1)
-        settings: dict[str, Any] = {"motion": "none", "max_change": None, "scheduler": FixedPeriod(2)}
-        found = stream_figures(segmenter.another(**settings), dataset, "val", SIZE)
-        print(
-            f"{'with' if biased else 'without'} the bias: correlation of pruned share and distortion "
-            f"{np.corrcoef(pruned, distortion)[0, 1]:+.2f}, of the mean probability "
-            f"{np.corrcoef(probability.mean(1), distortion)[0, 1]:+.2f}; {found.kept_share:.0f} % kept, "
-            f"mIoU {found.mean_iou:.2f}",
-            flush=True,
-        )
+    with torch.inference_mode():
+        pairs = zip(encoded[::2], encoded[1::2], strict=False)
+        masks = [runtime.network.mask_generator(before, now) for before, now in pairs]
+    probability = np.array([each.probability[0].numpy() for each in masks])
+    return probability, np.array([float(each.changed.mean()) for each in masks])
+
+
+def measure(
+    segmenter: stmg.VideoSegmenter, dataset: Dataset, probability: NDArray[Any], distortion: NDArray[Any]
+) -> dict[str, Any]:
+    """A row: points of the figure, correlations, and what the stream gives."""
+    runtime: Any = segmenter.runtime
+    pruned = (probability >= float(runtime.network.mask_generator.pruning.threshold)).mean(1)
+    found = stream_figures(segmenter, dataset, "val", SIZE)
+    return {
+        "points": [[round(float(x), 4), round(float(y), 4)] for x, y in zip(distortion, pruned, strict=True)],
+        "correlation": float(np.corrcoef(pruned, distortion)[0, 1]),
+        "correlation_of_probability": float(np.corrcoef(probability.mean(1), distortion)[0, 1]),
+        "kept": found.kept_share,
+        "miou": found.miou,
+        "macs": found.macs_share(runtime.cost(SIZE, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)),
+    }
 
 
 if __name__ == "__main__":

@@ -117,10 +117,21 @@ def _realtime_run(motion: str) -> Run:
     )
 
 
+def _streets_benchmark(model: str) -> Run:
+    return Run(
+        name=model,
+        page="streets",
+        command=("benchmark", model, "street:0-0", "--baselines", "--frames", "120", "--repeats", "2"),
+        minutes=6,
+        network=model,
+        rows=_rows("PyTorch", paper=True),
+    )
+
+
 def _streets_run(motion: str) -> Run:
     return Run(
         name=f"small-streets-every-5-{motion}",
-        page="small-streets",
+        page="streets",
         command=(
             *("evaluate", "small-streets", "street:0-0", "--mode", "offline", "--motion", motion),
             *("--offline", "fixed:period=5,between=carry"),
@@ -152,6 +163,12 @@ RUNS = (
         ),
         minutes=3,
     ),
+    Run(
+        name="ddrnet23-slim-camvid-ablations",
+        page="ddrnet23-slim-camvid",
+        command=("ablate", "ddrnet23-slim-camvid", CAMVID, "--seeds", "2"),
+        minutes=6,
+    ),
     *(_realtime_run(motion) for motion in ("dis", "dis-fine")),
     *_camvid_runs("lite0-camvid", "lite0", (15, 8), paper=False),
     Run(
@@ -177,10 +194,10 @@ RUNS = (
     Run(
         name="ddrnet39-camvid-pytorch",
         page="ddrnet39-camvid",
-        command=("benchmark", "ddrnet39-camvid", CAMVID, "--frames", "101", "--repeats", "2"),
-        minutes=8,
+        command=("benchmark", "ddrnet39-camvid", CAMVID, "--baselines", "--frames", "101", "--repeats", "2"),
+        minutes=14,
         network="ddrnet39-camvid",
-        rows=_rows("PyTorch", paper=True, baselines=False),
+        rows=_rows("PyTorch", paper=True),
     ),
     Run(
         name="ddrnet39-camvid-late",
@@ -194,13 +211,6 @@ RUNS = (
         command=("ablate", "ddrnet39-camvid", CAMVID, "--seeds", "2"),
         minutes=15,
     ),
-    Run(
-        name="small-streets",
-        page="small-streets",
-        command=("benchmark", "small-streets", "street:0-0", "--baselines", "--frames", "240", "--repeats", "3"),
-        minutes=6,
-        network="small-streets",
-        rows=_rows("PyTorch", paper=True),
-    ),
+    *(_streets_benchmark(model) for model in ("ddrnet23-slim-streets", "small-streets")),
     *(_streets_run(motion) for motion in ("dis", "dis-fine", "dis-finest")),
 )

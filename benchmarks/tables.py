@@ -14,18 +14,16 @@ from pathlib import Path
 from benchmarks.runs import METHODS, RUNS, RUNTIMES, Run, on_runtime
 from reliability.figures import put_between
 from stmg.errors import DataError
-from stmg.evaluation.benchmark_tables import benchmark_tables
-from stmg.evaluation.evaluation_tables import evaluation_tables
 from stmg.evaluation.method import BASE, Method
 from stmg.evaluation.results import AblationResult, BenchmarkResult, EvaluationResult, Latency, Result
 from stmg.evaluation.storage import read_result
-from stmg.evaluation.tables import ablation_tables
-from stmg.evaluation.text_table import TextTable, number
-from stmg.files import build_from_file, read_mapping
+from stmg.evaluation.views.benchmark_tables import benchmark_tables
+from stmg.evaluation.views.evaluation_tables import evaluation_tables
+from stmg.evaluation.views.tables import ablation_tables
+from stmg.evaluation.views.text_table import TextTable, number
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-TRANSCRIBED = ROOT / "benchmarks" / "transcribed.json"
 PAGES = (ROOT / "BENCHMARKS.md", RESULTS / "README.md", *sorted((ROOT / "benchmarks" / "pages").glob("*.md")))
 BEGIN, END = "<!-- table: {} -->", "<!-- end -->"
 FP32 = [base for base in RUNTIMES.values() if base.bits != 8]  # what changes are relative to
@@ -86,20 +84,13 @@ class Source:
     command: str
     machine: str
     rows: tuple[Row, ...]
-    file: str = ""
-    """The raw result; empty for figures that were only written down."""
+    file: str
+    """The raw result."""
 
     @property
     def processor(self) -> str:
         """Of its machine, in short."""
         return self.machine.partition(",")[0].replace("(R)", "").partition(" Processor")[0]
-
-
-@dataclass(frozen=True)
-class Transcribed:
-    """Figures of results that were not kept: copied from the tables that had been made of them."""
-
-    sources: tuple[Source, ...]
 
 
 Found = dict[tuple[str, Method], tuple[Row, Source]]
@@ -112,10 +103,6 @@ def read_kept(run: Run, folder: Path = RESULTS) -> Result | None:
         return read_result(folder / f"{run.name}.json")
     except DataError:
         return None
-
-
-def read_transcribed(path: Path = TRANSCRIBED) -> tuple[Source, ...]:
-    return build_from_file(Transcribed, read_mapping(path, DataError), path, DataError).sources
 
 
 def make_source(run: Run, result: BenchmarkResult) -> Source:
@@ -152,12 +139,12 @@ def make_source(run: Run, result: BenchmarkResult) -> Source:
     )
 
 
-def summary(folder: Path = RESULTS, transcribed: Path = TRANSCRIBED, runs: Sequence[Run] = RUNS) -> str:
+def summary(folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -> str:
     """Every network in every mode on every runtime, and under it where each row comes from."""
     kept = {run: result for run in runs if isinstance(result := read_kept(run, folder), BenchmarkResult)}
     sources = [make_source(run, result) for run, result in kept.items() if run.network]
     found: Found = {}
-    for source in (*sources, *read_transcribed(transcribed)):
+    for source in sources:
         for row in source.rows:
             found.setdefault((row.network, row.method), (row, source))
     lines: list[tuple[str, ...]] = []
@@ -204,10 +191,10 @@ def page_tables(page: str, folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -
     return "\n\n".join(parts + ([f"Not run yet: {missing}."] if missing else []))
 
 
-def fill(page: str, folder: Path = RESULTS, transcribed: Path = TRANSCRIBED) -> str:
+def fill(page: str, folder: Path = RESULTS) -> str:
     """A page with the tables between its marks."""
     tables: dict[str, Callable[[], str]] = {
-        "summary": partial(summary, folder, transcribed),
+        "summary": partial(summary, folder),
         "minutes": minutes,
         "runs": run_list,
     }
@@ -247,8 +234,7 @@ def _runtime_name(method: Method) -> str:
 
 
 def _source_line(at: int, source: Source) -> str:
-    kept = f"[raw]({source.file})" if source.file else "no raw result"
-    return f"{at}. `{source.command}` on {source.machine}; {kept}"
+    return f"{at}. `{source.command}` on {source.machine}; [raw]({source.file})"
 
 
 def _markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
-from pages import commands, files, models
+from pages import commands, files, metrics, models
 
 ROOT = Path(__file__).parents[1]
 BENCHMARK_PAGES = sorted((ROOT / "benchmarks" / "pages").glob("*.md"))
@@ -32,6 +33,7 @@ def make_pages() -> dict[str, str]:
         "reference/recipe.md": files.recipe_page(),
         "reference/settings.md": files.settings_page(),
         "reference/json.md": files.json_page(),
+        "reference/metrics.md": metrics.metrics_page(),
         "models/index.md": models.index_page(),
     }
     for name, command in commands.list_commands().items():
@@ -83,6 +85,12 @@ def _expand(entry: Any, pages: list[str]) -> Any:
 def _as_list(expanded: Any, item: Any) -> list[Any]:
     """Pages that took the place of `folder/*` in a list go into that list."""
     return expanded if isinstance(expanded, list) and isinstance(item, str) else [expanded]
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Links of a written page to files of the repository that are pages lead there."""
+    name = page.file.src_uri
+    return _site_links(markdown, name, f"docs/{name}") if (ROOT / "docs" / name).is_file() else markdown
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -55,7 +55,7 @@ def test_commands_exist(run):
 
 def test_without_the_data_only_rendered_streets_are_left(capsys, tmp_path):
     chosen = program.choose_runs(make_options(), tmp_path)
-    assert {run.page for run in chosen} == {"small-streets"}
+    assert {run.page for run in chosen} == {"streets"}
     assert "lite0-camvid is skipped: it needs CamVid, --data FOLDER" in capsys.readouterr().out
 
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import tables
 from benchmarks.runs import RUNS, RUNTIMES, Run, on_runtime
-from benchmarks.tables import PAGES, RESULTS, TRANSCRIBED, fill, page_tables, read_kept, summary
+from benchmarks.tables import PAGES, RESULTS, fill, page_tables, read_kept, summary
 from documents import ROOT, relative
 from stmg.evaluation.machine import Machine
 from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
@@ -28,7 +27,6 @@ RUN = Run(
     rows=tuple(on_runtime(method, "ONNX Runtime") for method in (BASE, ONLINE, OFFLINE, REALTIME, INT8)),
 )
 OTHER = replace(RUN, name="net-pytorch", runtime="PyTorch", rows=(BASE, ONLINE, REALTIME))
-NOTHING = '{"sources": []}'
 
 
 def make_row(method: Method, miou: float, gain: float, **more) -> BenchmarkRow:
@@ -96,15 +94,14 @@ def make_result() -> BenchmarkResult:
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the result of one of two runs, and nothing transcribed."""
+    """A folder with the result of one of two runs."""
     (tmp_path / "net.json").write_text(to_json(make_result()))
-    (tmp_path / "transcribed.json").write_text(NOTHING)
     return tmp_path
 
 
 def make_lines(folder, runs=(RUN, OTHER)) -> list[list[str]]:
     """The cells of the summary's rows."""
-    text = summary(folder, folder / "transcribed.json", runs)
+    text = summary(folder, runs)
     return [[cell.strip() for cell in line[1:-1].split("|")] for line in text.splitlines() if line.startswith("| net")]
 
 
@@ -134,22 +131,9 @@ def test_a_row_has_the_figures_of_the_result_on_the_runtime_that_the_model_had(f
 
 def test_a_run_without_a_result_is_named_and_one_with_it_shows_only_what_it_has(folder):
     assert {line[2] for line in make_lines(folder)[1:]} == {"ONNX Runtime", "OpenVINO INT8"}
-    assert "Not run yet: net-pytorch." in summary(folder, folder / "transcribed.json", (RUN, OTHER))
+    assert "Not run yet: net-pytorch." in summary(folder, (RUN, OTHER))
     (folder / "net.json").unlink()
     assert make_lines(folder)[1:] == []
-
-
-def test_what_was_written_down_stands_in_until_there_is_a_result(folder):
-    (folder / "transcribed.json").write_text(
-        '{"sources": [{"command": "stmg", "machine": "an old one", "rows": ['
-        '{"network": "net", "method": {"kind": "base"}, "miou": 81},'
-        '{"network": "net", "method": {"kind": "base", "runtime": "onnxruntime", "bits": 32}, "miou": 82}]}]}'
-    )
-    bases = [line for line in make_lines(folder) if line[1] == "base on every frame"]
-    assert [line[3] for line in bases] == ["81.00", "80.00"]
-    text = summary(folder, folder / "transcribed.json", (RUN, OTHER))
-    assert "1. `stmg` on an old one; no raw result" in text
-    assert "2. `stmg benchmark exports/net/onnx CAMVID --out results/net` on a processor, 2 cores" in text
 
 
 def test_a_page_names_the_runs_that_it_lacks(folder):
@@ -161,13 +145,13 @@ def test_a_page_names_the_runs_that_it_lacks(folder):
 
 def test_tables_go_between_their_marks_and_nothing_else_changes(folder):
     page = "before\n<!-- table: minutes -->\nold\n<!-- end -->\nbetween\n<!-- table: summary -->\n<!-- end -->\nafter\n"
-    once = fill(page, folder, folder / "transcribed.json")
+    once = fill(page, folder)
     assert once.startswith("before\n<!-- table: minutes -->\n\n")
     assert once.endswith("\n<!-- end -->\nafter\n")
     assert "old" not in once
     assert "about" in once.partition("between")[0]
     assert "| network |" in once.partition("between")[2]
-    assert fill(once, folder, folder / "transcribed.json") == once
+    assert fill(once, folder) == once
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
@@ -191,7 +175,6 @@ def test_every_result_belongs_to_a_run_and_can_be_read():
         assert path.stem in names
         assert not re.search(r'"[^"]*/(work|home|root|tmp|Users)/', path.read_text()), path.name
     assert all(read_kept(run) for run in RUNS if (RESULTS / f"{run.name}.json").exists())
-    assert tables.read_transcribed(TRANSCRIBED)
 
 
 def test_every_page_is_shown_and_every_row_has_a_runtime():

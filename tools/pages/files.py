@@ -124,7 +124,7 @@ def _streaming_table() -> str:
 def json_page() -> str:
     """Every JSON file with its keys, and a link to its schema."""
     parts = [
-        "# JSON files and metrics\n",
+        "# JSON files\n",
         "Accuracies and shares are in percent unless a key says otherwise, times in milliseconds; `null` stands where "
         "there was nothing to measure. Each file has a JSON Schema (draft 2020-12).\n",
         "## records.jsonl\n",

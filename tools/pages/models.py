@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stmg.checkpoints.card import CARD, Card, read_card
-from stmg.checkpoints.locate import LARGE, WEIGHTS, find_checkpoint, shipped_names
+from stmg.checkpoints.correctors import has_corrector, read_corrector_card
+from stmg.checkpoints.locate import LARGE, find_checkpoint, shipped_names
 
 ROOT = Path(__file__).parents[2]
 TITLES = {"base iou": "IoU of each class, every frame computed"}
@@ -32,7 +33,7 @@ def index_page() -> str:
     rows = []
     for model in list_models():
         figures = _figures(model.card)
-        size = sum(path.stat().st_size for path in model.folder.glob(f"{Path(WEIGHTS).stem}*")) / 1e6
+        size = sum(path.stat().st_size for path in model.folder.iterdir()) / 1e6
         accuracy = "" if figures.get("base miou") is None else f"{figures['base miou']:.1f} % on {figures.get('data')}"
         shape = "x".join(map(str, model.card.size))
         rows.append(
@@ -67,7 +68,8 @@ def model_page(model: Model) -> str:
         "weights of its own for partial frames": "yes" if card.two_weight_sets else "no",
         "prunable blocks": len(card.blocks),
         "trained on": notes.get("data"),
-        "minutes of training": notes.get("minutes"),
+        "hours of training": notes.get("hours"),
+        "minutes of training": None if notes.get("hours") else notes.get("minutes"),
         "trained by": f"`{notes['command']}`" if notes.get("command") else None,
     }
     parts.append(_table(facts))
@@ -79,6 +81,17 @@ def model_page(model: Model) -> str:
         "scale of partial frames": card.partial_scale,
     }
     parts.append("## How it streams\n\n" + _table(streaming))
+    if has_corrector(model.folder):
+        corrector = read_corrector_card(model.folder)
+        facts = {
+            "GMACs of a frame": f"{corrector.macs / 1e9:.2f}",
+            "for": "online, realtime and offline" if corrector.between else "online and realtime",
+            "learned with motion": f"`{corrector.motion}`",
+            "trained on": corrector.notes.get("data"),
+            "minutes of training": corrector.notes.get("minutes"),
+            "trained by": f"`{corrector.notes['command']}`" if corrector.notes.get("command") else None,
+        }
+        parts.append("## Its corrector\n\n" + _table(facts))
     plain = {name: value for name, value in figures.items() if not isinstance(value, dict)}
     if plain:
         parts.append("## Figures on its card\n\n" + _table(plain))
