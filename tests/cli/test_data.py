@@ -29,3 +29,9 @@ def test_check_of_nothing_is_one_line(tmp_path):
     done = run_stmg("data", "check", tmp_path / "nowhere")
     assert done.returncode == 2
     assert is_one_line(done.stderr)
+
+
+def test_a_sheet_that_is_no_picture_is_refused_at_once(tmp_path):
+    done = run_stmg("data", "check", "street:0-0", "--sheet", tmp_path / "sheet")
+    assert done.returncode == 2
+    assert "--sheet is a picture, .png or .jpg" in done.stderr

@@ -98,6 +98,12 @@ def test_a_file_is_played_at_its_own_rate_in_realtime(samples, tmp_path):
     assert "ms (p95); network ran" in done.stdout
     dropped = sum(map(int, re.findall(r"(\d+) frames came (?:faster|before)", done.stdout)))
     assert count_records(tmp_path) == 20 - dropped
+    assert "plays it at its own rate" not in done.stdout
+
+
+def test_realtime_on_a_file_at_full_speed_is_noted(samples, tmp_path):
+    done = run_segment(samples, tmp_path, "--mode", "realtime", "--limit", "3")
+    assert "--pace plays it at its own rate" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize(

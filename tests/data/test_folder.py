@@ -4,6 +4,7 @@ import pytest
 from PIL import Image
 
 from stmg.data.catalogue import open_dataset
+from stmg.data.clips import UNLABELED
 from stmg.data.folder import open_folder
 from stmg.errors import DataError
 
@@ -89,6 +90,17 @@ def test_mistakes_in_the_description_are_named(own, text, message):
     (own / "dataset.yaml").write_text(text)
     with pytest.raises(DataError, match=message):
         open_folder(own)
+
+
+def test_no_class_has_the_id_of_frames_without_labels(own):
+    for number in (UNLABELED, UNLABELED + 1):
+        names = ", ".join(f"class {index}" for index in range(number))
+        (own / "dataset.yaml").write_text(f"classes: [{names}]\ntrain: [images]")
+        if number == UNLABELED:
+            assert open_folder(own).num_classes == 254
+            continue
+        with pytest.raises(DataError, match="names 255 classes; a dataset has 2 to 254"):
+            open_folder(own)
 
 
 def test_labels_of_another_size_than_their_video(own):

@@ -8,7 +8,7 @@ from stmg.gating.pruning import BlockPruning, VariationalBatchNorm, distortion_b
 
 
 def test_the_threshold_follows_the_share_that_is_to_be_kept():
-    pruning = BlockPruning(4, 10, 0.5, 1.0)
+    pruning = BlockPruning(4, 10)
     probability = torch.linspace(0.3, 0.75, 10).repeat(3, 1)
     for _ in range(400):
         pruning.follow(probability, keep=0.3)
@@ -66,7 +66,7 @@ def test_sampled_shift_has_the_std_it_says():
 
 def test_more_change_means_less_pruning():
     """The sign of the distortion bias: with all else equal, φ falls as the spatial mask rises."""
-    pruning = BlockPruning(4, 3, prior_mean=0.5, prior_std=1.0).eval()
+    pruning = BlockPruning(4, 3).eval()
     features = torch.rand(2, 4, 5, 6)
     changed = torch.stack([torch.full((1, 5, 6), 0.1), torch.full((1, 5, 6), 0.9)])
     eta = distortion_bias(changed)

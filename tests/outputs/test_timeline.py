@@ -31,7 +31,7 @@ def test_a_timeline_shows_how_many_frames_had_each_level(tmp_path: Path) -> None
 @pytest.mark.parametrize("fields", [{"time": None}, {"time": 3.0}, {"drift": math.inf, "distortion": math.nan}])
 @pytest.mark.parametrize("num_frames", [1, 3])
 def test_a_timeline_can_draw_anything(tmp_path: Path, fields: dict[str, Any], num_frames: int) -> None:
-    with Timeline(tmp_path / "timeline.png") as sink:
+    with Timeline(tmp_path / "timeline.png", title="a $1_$2 name.mp4") as sink:
         for index in range(num_frames):
             sink.write(result(index, **fields))
     assert (tmp_path / "timeline.png").stat().st_size > 1000

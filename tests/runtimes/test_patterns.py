@@ -15,7 +15,7 @@ from stmg.errors import ModelError, SettingsError
 from stmg.runtimes import patterns as patterns_module
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.manifest import MANIFEST
-from stmg.runtimes.patterns import ORIGIN, PatternCache, content_digest, disk_cache
+from stmg.runtimes.patterns import ORIGIN, PatternCache, content_digest, disk_cache, file_stamps
 from stmg.streaming.masks import Masks
 from zoo import one_by_one, panning
 
@@ -283,3 +283,14 @@ for _ in range(2):
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_is_hidden_in_the_folder_of_an_export_is_none_of_its_files(tmp_path):
+    (tmp_path / "key.onnx").write_bytes(b"graph")
+    before = content_digest(tmp_path), file_stamps(tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "more.files").mkdir()
+    (tmp_path / ".DS_Store").touch()
+    assert (content_digest(tmp_path), file_stamps(tmp_path)) == before
+    (tmp_path / "key.onnx").write_bytes(b"another")
+    assert content_digest(tmp_path) != before[0]

@@ -1,5 +1,4 @@
 import numpy as np
-import pytest
 
 from stmg.runtimes.callable import CallableRuntime
 from stmg.streaming.anchors import OUTSIDE, Anchor, Side, blend, carry, compute_anchor, match_error, shrink, softmax
@@ -69,16 +68,6 @@ def test_of_labels_alone_the_side_with_the_larger_weight_is_taken():
     one, two = np.full(SIZE, 0, np.uint8), np.full(SIZE, 1, np.uint8)
     left, right = Side(anchor(one, None, image), None, 2), Side(anchor(two, None, image), None, 1)
     assert (blend(left, right, shrink(image)) == 1).all()
-
-
-@pytest.mark.parametrize("channels", [1, 2])
-def test_one_channel_is_a_class_against_the_background(channels):
-    image = texture(*SIZE)
-    one, two = np.full(SIZE, 0, np.uint8), np.full(SIZE, 1, np.uint8)
-    logits = np.zeros((6, 8, channels), np.float32)
-    logits[..., -1] = 2
-    sides = [Side(anchor(labels, logits, image), None, 1) for labels in (one, two)]
-    assert (blend(*sides, shrink(image)) == 1).all()
 
 
 def test_what_comes_from_outside_the_frame_is_explained_badly():

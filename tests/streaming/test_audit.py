@@ -212,3 +212,14 @@ def test_a_scaled_budget_is_the_same_otherwise():
     budget = DriftBudget(0.3, longest=7)
     assert budget.scale(2.0) == replace(budget, key_above=0.6)
     assert budget.scale(1.0) is budget
+
+
+def test_every_anchor_is_due_for_an_audit_that_steers_and_one_of_some_else():
+    assert Steering().is_due(0.02)
+    assert [Steering(unaudited=n).is_due(None) for n in (0, SELDOM - 2, SELDOM - 1)] == [False, False, True]
+
+
+def test_the_budget_follows_the_audits_where_a_change_is_wanted():
+    drift = DriftBudget()
+    assert Steering(2.0).steer(drift, None) is drift
+    assert Steering(2.0).steer(drift, 0.02) == drift.scale(2.0)

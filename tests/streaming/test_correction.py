@@ -6,7 +6,7 @@ import pytest
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.anchors import compute_anchor
-from stmg.streaming.correction import Evidence, correct, make_evidence, view_blended, view_warped
+from stmg.streaming.correction import AnchorEvidence, correct, make_evidence, view_blended, view_warped
 from stmg.streaming.cost import Cost
 from stmg.streaming.foreground import Segmentation
 from stmg.streaming.schedulers import FixedPeriod, Level
@@ -111,7 +111,17 @@ def test_one_pass_sees_both_sides():
     black, white = (np.full((48, 64, 3), value, np.uint8) for value in (0, 200))
     ones, twos = (np.log(np.full((12, 16, CLASSES), share, np.float32)) for share in (0.2, 0.4))
     share = np.full((24, 32), 0.25, np.float32)
-    sides = (Evidence(black, ones), None), (Evidence(white, twos), None)
+    sides = (AnchorEvidence(black, ones), None), (AnchorEvidence(white, twos), None)
     _, before, logits = view_blended(sides, share, image)
     assert np.allclose(before, 150, atol=1)
     assert np.allclose(np.exp(logits), 0.35)
+
+
+@pytest.mark.parametrize("mode", ["offline", "online", "realtime"])
+@pytest.mark.parametrize("size", [(1, 7), (3, 5), (15, 40)])
+def test_a_frame_too_small_to_be_corrected_is_carried_all_the_same(mode, size):
+    every, painter = FixedPeriod(3, Level.CARRY), Painter()
+    frames = panning(5, size)
+    segmenter = VideoSegmenter(colors, corrector=painter, scheduler=every, offline=every)
+    assert [result.labels.shape for result in segmenter.stream(frames, mode=mode)] == [size] * 5
+    assert not painter.seen

@@ -10,7 +10,7 @@ from stmg.runtimes.labels import argmax_labels
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import DisMotion
-from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level
+from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level, Memory
 from stmg.video.frames import Frame
 from zoo import colors, panning, texture
 
@@ -92,6 +92,28 @@ def test_a_partial_frame_that_refreshes_everything_leaves_no_debt(plain):
     assert refreshed[-1].level is Level.PARTIAL
     assert refreshed[-1].drift == pytest.approx(refreshed[-1].distortion)
     assert kept[-1].drift > kept[1].drift
+
+
+def test_the_distance_of_labels_counts_from_the_last_computed_frame_whole_or_not(plain):
+    script = "kccpcck"
+
+    class Script:
+        name, reuses, refreshes = "script", True, True
+
+        def foresee(self, memory):
+            return False
+
+        def decide(self, evidence, memory):
+            return {"k": "key", "p": "partial", "c": "carry"}[script[memory.since_key + 1]]
+
+        def remember(self, level, evidence, memory):
+            return Memory(memory.since_key + 1)
+
+    frames = panning(len(script), SIZE, step=1)
+    results = list(VideoSegmenter(plain, scheduler=Script(), fusion=0).stream(frames))
+    assert "".join(result.level[0] for result in results) == script
+    assert [result.anchor_distance for result in results] == [0, 1, 2, 0, 1, 2, 0]
+    assert results[-1].audit.distance == 3
 
 
 def test_all_fresh_and_all_kept_is_the_whole_network(plain):

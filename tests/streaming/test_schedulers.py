@@ -89,6 +89,10 @@ def test_names_and_options_are_checked():
         make_scheduler("fixed", between="carried")
     with pytest.raises(SettingsError, match="key_above of scheduler drift is a number; got 'much'"):
         make_scheduler("drift", key_above="much")
+    assert FixedPeriod(3, "carry") == FixedPeriod(3, Level.CARRY)
+    assert FixedPeriod(3, "carry").between is Level.CARRY
+    with pytest.raises(SettingsError, match="between key frames is one of key, partial, carry; got 'carried'"):
+        FixedPeriod(3, "carried")
     for period in (0, 2.5):
         with pytest.raises(SettingsError, match="whole number"):
             FixedPeriod(period)

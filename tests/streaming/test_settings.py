@@ -99,6 +99,7 @@ class StillCamera:
 
 def test_a_scheduler_and_a_motion_estimator_of_ones_own() -> None:
     segmenter = VideoSegmenter(colors, scheduler=EveryThird(), motion=StillCamera())
+    assert len(list(segmenter.stream(panning(7), mode="offline"))) == 7  # without `both_ways`
     results = list(segmenter.stream(panning(7)))
     assert "".join(result.level.value[0] for result in results) == "kcckcck"
     assert {result.reason for result in results} == {"first frame", "every third"}

@@ -17,21 +17,23 @@ from clips import clip
 from commands import is_one_line, run_stmg
 from graphs import save_one_channel
 from stmg.checkpoints.correctors import has_corrector, load_corrector, read_corrector_card
+from stmg.checkpoints.model_files import list_graph_files
 from stmg.checkpoints.resolve import ModelSpec
-from stmg.errors import ModelError, SettingsError
+from stmg.errors import DataError, ModelError, SettingsError
 from stmg.runtimes.callable import CallableRuntime
+from stmg.runtimes.manifest import MANIFEST
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.motion import DisMotion
 from stmg.training.adapt.clips import ClipSource
 from stmg.training.adapt.model import identify, list_videos
-from stmg.training.adapt.pairs import find_flow
+from stmg.training.adapt.pairs import Pair, PairStore, find_flow
 from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.adapt.train import train_corrector
-from stmg.training.adapt.write import list_graph_files
 from zoo import colors, panning, streets
 
 SIZE = (96, 128)
 CPU = torch.device("cpu")
+EXAMPLE = Pair(*(np.zeros((8, 8, 3), np.uint8),) * 2, *(np.zeros((2, 2, 2), np.float32),) * 2)
 FEW = AdaptSettings(steps=6, pairs=16, batch=4, checks=2, longest=4)
 
 
@@ -117,6 +119,25 @@ def test_of_videos_too_short_to_hold_out_their_end_the_last_ones_are_held_out():
     assert [len(part.frames) for part in source.held_out] == [4] * max(1, round(0.2 * len(short)))
     assert len(source.learned) + len(source.held_out) == len(short)
     assert source.get_held_out(0) is not None
+
+
+def test_a_video_too_short_to_check_on_is_refused_before_anything_is_learned(tmp_path):
+    (short,) = streets(6, SIZE).videos("val")[:1]
+    with pytest.raises(DataError, match="nothing is left to check a corrector on: give a longer video, or several"):
+        train_corrector(segmenter(), [short], tmp_path, SIZE, FEW, CPU)
+
+
+def test_fewer_pairs_than_a_batch_are_drawn_again(tmp_path):
+    store = PairStore(tmp_path, 3, EXAMPLE)
+    for number in range(5):
+        store.put(number, EXAMPLE)
+    assert len(store.draw(5, 4, np.random.default_rng(0))[0]) == 4
+
+
+def test_a_folder_that_holds_an_export_is_not_adapted_into(tmp_path):
+    (tmp_path / MANIFEST).touch()
+    with pytest.raises(ModelError, match="holds an export, which would be loaded instead"):
+        stmg.adapt("small-streets", "drive.mp4", tmp_path)
 
 
 def test_a_number_of_pairs_leaves_the_steps_to_the_time(tmp_path):
@@ -209,6 +230,7 @@ def test_a_checkpoint_is_adapted_from_the_command_line(tmp_path, drive, monkeypa
     done = run_stmg("adapt", "small-streets", "--on", drive, "--size", "96x128", "--out", tmp_path / "out", *QUICK)
     assert done.returncode == 0, done.stderr
     assert "to use it: stmg segment VIDEO --model" in done.stdout
+    assert "% of the network" in " ".join(done.stdout.split())
     segmenter = stmg.load(tmp_path / "out")
     assert segmenter.settings.corrector is not None
     assert stmg.load(tmp_path / "out", corrector="none").settings.corrector is None
@@ -230,6 +252,7 @@ def test_a_black_box_in_onnx_is_adapted_and_runs_without_torch(tmp_path, drive, 
     graph = save_one_channel(tmp_path / "net.onnx", sigmoid=False, size=SIZE)
     done = run_stmg("adapt", graph, "--on", drive, "--out", tmp_path / "out", "--normalize", "none", *QUICK)
     assert done.returncode == 0, done.stderr
+    assert "the network's MACs are not known: --cost could not be honored" in done.stdout
     for runtime in ("onnxruntime", "openvino"):
         segmenter = stmg.load(tmp_path / "out", runtime=runtime)
         assert type(segmenter.settings.corrector).__name__ == "GraphCorrector"
@@ -246,8 +269,10 @@ def test_a_black_box_in_onnx_is_adapted_and_runs_without_torch(tmp_path, drive, 
 
 
 def test_a_corrector_that_is_no_help_is_not_kept(tmp_path, drive):
-    done = run_stmg("adapt", "small-streets", "--on", drive, "--size", "96x128", "--out", tmp_path / "out", *QUICK)
+    command = ("adapt", "small-streets", "--on", drive, "--size", "96x128", "--out", tmp_path / "out")
+    done = run_stmg(*command, "--cost", "0.1%", *QUICK)
     assert done.returncode == 0, done.stderr
+    assert "more than --cost 0.1%: there is no smaller corrector" in done.stdout
     if "no help" in done.stdout:
         assert not has_corrector(tmp_path / "out")
 
@@ -271,6 +296,20 @@ def test_what_cannot_be_adapted_is_one_line(tmp_path, drive):
     done = run_stmg("adapt", "small-streets", "--on", tmp_path / "nowhere.mp4", "--out", tmp_path / "out")
     assert done.returncode == 2
     assert is_one_line(done.stderr)
+
+
+def test_a_corrector_to_start_from_is_refused_and_none_is_not(tmp_path, drive):
+    command = ("adapt", "small-streets", "--out", tmp_path / "out", "--corrector")
+    done = run_stmg(*command, tmp_path, "--on", drive)
+    assert (done.returncode, is_one_line(done.stderr), "leave out --corrector" in done.stderr) == (2, True, True)
+    assert "nowhere.mp4" in run_stmg(*command, "none", "--on", tmp_path / "nowhere.mp4").stderr
+
+
+def test_it_trains_on_a_gpu_if_there_is_one(tmp_path, drive, monkeypatch):
+    monkeypatch.setattr("stmg.training.adapt.model.find_device", {None: "where there is a GPU"}.__getitem__)
+    monkeypatch.setattr("stmg.training.adapt.model.train_corrector", lambda *given: pytest.exit(given[5]))
+    with pytest.raises(pytest.exit.Exception, match="where there is a GPU"):
+        stmg.adapt(ModelSpec(name="small-streets", size=SIZE), drive, tmp_path, FEW)
 
 
 def test_a_graph_is_copied_with_the_weights_beside_it(tmp_path):

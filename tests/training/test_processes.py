@@ -9,7 +9,7 @@ import pytest
 from commands import alone
 from stmg.errors import DataError, SettingsError
 from stmg.signals import ending_as_interrupt
-from stmg.training.processes import defer_interrupt, restore_error
+from stmg.training.processes import Machines, defer_interrupt, restore_error
 
 
 @alone
@@ -43,3 +43,15 @@ def test_an_error_of_our_own_is_not_taken_for_the_users():
         restored = restore_error(traceback.format_exc())
     assert type(restored) is RuntimeError
     assert "KeyError" in str(restored)
+
+
+@pytest.mark.parametrize("precision", ["4-bit", "32-true"])
+def test_a_precision_has_the_name_that_it_has_everywhere(precision):
+    with pytest.raises(SettingsError, match="there are fp32, bf16, fp16"):
+        Machines(precision=precision)
+
+
+def test_a_precision_reaches_fabric_in_its_own_words():
+    for precision, own in (("fp32", "32-true"), ("bf16", "bf16-mixed")):
+        fabric = Machines(device="cpu", precision=precision).make_fabric()
+        assert fabric.strategy.precision.precision == own

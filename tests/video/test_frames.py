@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 import torch
 
+from clips import clip
 from stmg.errors import FrameError
 from stmg.video.frames import Frame, as_frame, resize_image
+from stmg.video.sources import open_video
 from zoo import texture
 
 IMAGE = texture(24, 32)
@@ -16,6 +18,22 @@ def test_numpy_torch_and_pyav_give_the_same_picture():
     pyav = av.VideoFrame.from_ndarray(IMAGE, format="rgb24")
     for value in (IMAGE, torch.from_numpy(IMAGE), torch.from_numpy(IMAGE).permute(2, 0, 1), pyav, Frame(IMAGE)):
         assert np.array_equal(as_frame(value).image, IMAGE)
+
+
+def test_a_frame_around_a_view_is_copied_and_one_without_pixels_refused():
+    flipped = as_frame(Frame(IMAGE[:, :, ::-1], 3, 0.5))
+    assert flipped.image.flags.c_contiguous
+    assert np.array_equal(flipped.image, IMAGE[:, :, ::-1])
+    assert (flipped.index, flipped.time) == (3, 0.5)
+    with pytest.raises(FrameError, match="at least one pixel"):
+        as_frame(Frame(IMAGE[:0]))
+
+
+def test_a_picture_that_pyav_decoded_is_turned_upright(tmp_path):
+    path = clip(tmp_path / "clip.mp4", 2, rotation=-90)
+    with av.open(str(path)) as container, open_video(path) as video:
+        decoded = as_frame(next(container.decode(video=0)))
+        assert np.array_equal(decoded.image, next(iter(video)).image)
 
 
 def test_gray_is_repeated_alpha_dropped_and_sixteen_bits_shortened():

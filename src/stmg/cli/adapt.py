@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import Model, ModelOptions, Motion, Size, StreamOptions, make_spec
+from stmg.cli.options import Model, ModelOptions, Motion, Size, StreamOptions, make_spec, typed_options
 from stmg.cli.parsing import parse_share
 from stmg.cli.progress import progress_bar
+from stmg.errors import SettingsError
 
 if TYPE_CHECKING:
     from stmg.training.adapt.train import Progress
@@ -62,6 +65,8 @@ def adapt(
     from stmg.training.adapt.settings import AdaptSettings
 
     console = Console()
+    if options.corrector not in (None, "none"):
+        raise SettingsError("adapt trains a corrector of its own and starts from none; leave out --corrector")
     spec = make_spec(model, options, StreamOptions(motion=motion), size=size)
     settings = AdaptSettings(
         cost=parse_share("--cost", cost) or 0.05,
@@ -87,10 +92,14 @@ def adapt(
     console.print(
         f"{escape(model)} at {adapted.size[0]}x{adapted.size[1]}, motion {outcome.motion}: {adapted.steps} steps on "
         f"{adapted.pairs} pairs in {adapted.seconds / 60:.1f} min; the corrector takes {adapted.macs / 1e9:.2f} GMACs "
-        "per frame"
+        f"per frame{'' if adapted.share is None else f', {adapted.share:.1%} of the network'}"
     )
+    if adapted.share is None:
+        console.print("[yellow]the network's MACs are not known: --cost could not be honored[/]")
+    elif adapted.share > settings.cost:
+        console.print(f"[yellow]more than --cost {settings.cost:.1%}: there is no smaller corrector[/]")
     if not check.clips:
-        console.print("[yellow]nothing could be held out to check it on: the video is too short, or cut too often[/]")
+        console.print("[yellow]it could not be checked: the frames held out are cut too often[/]")
     else:
         console.print(f"on {check.clips} clips held out, labels differ from the network's")
         for what, change in (("carried from one frame", check.carried), ("between two frames", check.between)):
@@ -99,9 +108,10 @@ def adapt(
                 f"on {change.corrected:.2%} corrected"
             )
     if not outcome.kept:
-        console.print("[yellow]the corrector is no help there; the model stays as it was[/]")
+        console.print(f"[yellow]{'the corrector is no help there; ' * bool(check.clips)}the model stays as it was[/]")
         return
     if not check.between.is_less:
         console.print("[yellow]between two computed frames it is no help: offline mode does without[/]")
-    use = f"--model {out}" if outcome.whole else f"--model {model} --corrector {out}"
-    console.print(f"to use it: stmg segment VIDEO {escape(use)}", soft_wrap=True)
+    folder = shlex.quote(str(out))
+    code = f"{shlex.quote(model)}{typed_options(replace(options, corrector=None))} --corrector {folder}"
+    console.print(f"to use it: stmg segment VIDEO --model {escape(folder if outcome.whole else code)}", soft_wrap=True)

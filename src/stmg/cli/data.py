@@ -12,11 +12,14 @@ from rich.table import Table
 
 from stmg.cli.interruption import interruptible
 from stmg.cli.options import DATA_HELP
+from stmg.errors import SettingsError
+from stmg.files import write_atomically
 
 if TYPE_CHECKING:
     from stmg.data.check import DatasetCheck
 
 SHOWN_PROBLEMS = 10
+SHEETS = (".png", ".jpg")
 
 data = typer.Typer(help="Look at datasets.", no_args_is_help=True)
 
@@ -47,6 +50,8 @@ def check(
     from stmg.data.catalogue import open_dataset
     from stmg.data.check import check_dataset, contact_sheet
 
+    if sheet.suffix.lower() not in SHEETS:
+        raise SettingsError(f"--sheet is a picture, {' or '.join(SHEETS)}; got {sheet}")
     console = Console()
     dataset = open_dataset(path)
     with progress_bar(console) as progress:
@@ -58,7 +63,8 @@ def check(
     picture = contact_sheet(dataset)
     if picture is not None:
         sheet.parent.mkdir(parents=True, exist_ok=True)
-        cv2.imwrite(str(sheet), cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
+        _, content = cv2.imencode(sheet.suffix, cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
+        write_atomically(sheet, content.tobytes())
         console.print(f"contact sheet: {escape(str(sheet))}", highlight=False, soft_wrap=True)
     raise typer.Exit(1 if result.problems else 0)
 

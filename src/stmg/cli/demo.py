@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -42,9 +45,9 @@ class Street(NamedTuple):
 STREETS = (Street("drive", 900_107, "drive", 1.0), Street("fixed camera", 900_211, "fixed", 0.5))
 
 NEXT = (
-    "stmg segment VIDEO --model ddrnet23-slim-camvid --out out/mine",
-    "stmg tune ddrnet23-slim-camvid VIDEO --max-change 1%",
-    "stmg demo --live",
+    "segment YOUR_VIDEO --model ddrnet23-slim-camvid --out out/mine",
+    "tune ddrnet23-slim-camvid YOUR_VIDEO --max-change 1%",
+    "demo --live",
 )
 
 
@@ -80,13 +83,18 @@ def demo(
         console.print(_table(street, runs))
     console.print(
         "change (of mIoU), MACs and gain (in speed): beside the network on every frame\n"
-        "p95: how soon 95 % of frames are answered; age: frames since the labels' own",
+        "p95: how soon 95 % of frames are answered; age: frames since the labels were computed",
         style="dim",
     )
     console.print(f"see [bold]{escape(str(out))}[/]: side-by-side.mp4, overlay.mp4, timeline.png of each street")
-    console.print("next, on a video of yours:")
+    console.print("next:")
     for command in NEXT:
-        console.print(f"  {command}", soft_wrap=True, highlight=False)
+        console.print(f"  {_own_command()} {command}", soft_wrap=True, highlight=False)
+
+
+def _own_command() -> str:
+    """What runs stmg in the user's shell: its name, or where it is if the shell would not find it."""
+    return "stmg" if shutil.which("stmg") or not os.access(sys.argv[0], os.X_OK) else sys.argv[0]
 
 
 def _show_live(seed: int, threads: int | None) -> None:
@@ -101,6 +109,7 @@ def _show_live(seed: int, threads: int | None) -> None:
 def _render_video(path: Path, street: Street, num_frames: int, progress: Progress) -> list[Labels]:
     """Write a street; its true labels."""
     from stmg.data.synthetic.scene import Scene
+    from stmg.outputs.h264 import write_h264
 
     task = progress.add_task(f"rendering a {street.name}", total=num_frames, status="")
     scene = Scene(street.seed, SIZE, street.camera, FPS)
@@ -113,7 +122,7 @@ def _render_video(path: Path, street: Street, num_frames: int, progress: Progres
             progress.advance(task)
             yield image
 
-    _write_video(path, images(), quality=16)
+    write_h264(path, images(), FPS, quality=16)
     return truths
 
 
@@ -137,6 +146,7 @@ def _compare(folder: Path, segmenter: VideoSegmenter, truths: Sequence[Labels], 
 def _write_outputs(folder: Path, street: Street, runs: dict[str, Run], progress: Progress) -> None:
     """What stmg made offline, and beside it the network on every frame and copied labels."""
     from stmg.evaluation.comparison import COPIED, NETWORK, OFFLINE
+    from stmg.outputs.h264 import write_h264
     from stmg.outputs.overlay_video import OverlayVideo
     from stmg.outputs.records import Records
     from stmg.outputs.sink import Sinks
@@ -159,7 +169,7 @@ def _write_outputs(folder: Path, street: Street, runs: dict[str, Run], progress:
             progress.advance(task)
             yield draw_beside(dict(zip(beside, results, strict=True)))
 
-    _write_video(folder / "side-by-side.mp4", panels(), quality=23)
+    write_h264(folder / "side-by-side.mp4", panels(), FPS, quality=23)
 
 
 def draw_beside(results: dict[str, FrameResult]) -> Image:
@@ -176,18 +186,6 @@ def draw_beside(results: dict[str, FrameResult]) -> Image:
     return np.hstack(drawn)
 
 
-def _write_video(path: Path, images: Iterable[Image], quality: int) -> None:
-    import av
-
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=FPS, options={"crf": str(quality)})
-        for number, image in enumerate(images):
-            if number == 0:
-                stream.height, stream.width, stream.pix_fmt = *image.shape[:2], "yuv420p"
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
-        container.mux(stream.encode(None))
-
-
 def _table(street: Street, runs: dict[str, Run]) -> Table:
     from stmg.evaluation.comparison import NETWORK
 
@@ -198,10 +196,10 @@ def _table(street: Street, runs: dict[str, Run]) -> Table:
     for head in ("mIoU", "change", "MACs", "FPS", "gain", "p95", "age"):
         table.add_column(head, justify="right")
     for name, run in runs.items():
-        change = 100 * (run.figures.mean_iou / base.figures.mean_iou - 1)
+        change = 100 * (run.figures.miou / base.figures.miou - 1)
         table.add_row(
             name,
-            f"{run.figures.mean_iou:.1f}",
+            f"{run.figures.miou:.1f}",
             "" if run is base else f"{change:+.1f} %",
             "" if run.live else f"{run.figures.macs_share(base.figures.cost):.0f} %",
             f"{FPS} live" if run.fps is None else f"{run.fps:.1f}",

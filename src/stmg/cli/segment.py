@@ -112,7 +112,8 @@ def segment(
         spec = make_spec(model, options, stream, size=size, mode=mode)
         _check_timing(mode, video, pace, delay)
         segmenter = SourceSegmenters(spec).open(video.size, delay)
-        for note in (*segmenter.runtime.notes, *_unused_masks(segmenter, mode), *_stand_ins(segmenter, mode, exact)):
+        notes = (*_unused_masks(segmenter, mode), *_stand_ins(segmenter, mode, exact), *_unpaced(mode, video, pace))
+        for note in (*segmenter.runtime.notes, *notes):
             console.print(f"[yellow]{escape(note)}[/]")
         sinks = Background(_make_sinks(source, out, save, video, segmenter, areas, background))
         frames = pace_source(video) if pace else video
@@ -153,6 +154,14 @@ def _check_timing(mode: str, video: VideoSource, pace: bool, delay: int | None) 
         raise SettingsError(f"--pace plays a file at its own rate; {video.name} is live")
     if pace and mode != "realtime":
         raise SettingsError(f"--pace is for --mode realtime; the mode is {mode}")
+
+
+def _unpaced(mode: str, video: VideoSource, pace: bool) -> tuple[str, ...]:
+    if mode != "realtime" or video.live or pace:
+        return ()
+    return (
+        "frames of a file come faster than those of a camera, so labels are older: --pace plays it at its own rate",
+    )
 
 
 def _run(
@@ -235,6 +244,7 @@ def _make_sinks(
     if out.exists() and not out.is_dir():
         endings = ", ".join(VIDEO_FORMATS)
         raise SettingsError(f"--out {out} is a file; give a folder, or a video file name ending in {endings}")
+    _refuse_source(source, out)
     for name in names:
         _refuse_source(source, out / OUTPUTS[name])
     return make_sinks(

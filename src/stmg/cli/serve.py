@@ -29,7 +29,6 @@ def serve(
     sources: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SOURCE]...",
             help="Video files, folders of images, camera:0, rtsp://..., or street:7 (rendered). Files start again at "
             "their end.",
             show_default=False,

@@ -36,7 +36,7 @@ def train(
     nodes: Annotated[
         int, typer.Option(min=1, metavar="N", help="Machines; start the same command on each with torchrun.")
     ] = 1,
-    precision: Annotated[str, typer.Option(metavar="NAME", help="32-true, bf16-mixed or 16-mixed.")] = "32-true",
+    precision: Annotated[str, typer.Option(metavar="NAME", help="fp32, bf16 or fp16.")] = "fp32",
     threads: Threads = None,
 ) -> None:
     """Train a network from a recipe.

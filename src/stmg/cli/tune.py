@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,9 +26,7 @@ def tune(
     model: Model,
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="VIDEO", help="A video, a folder of images, or a dataset, whose labels count.", show_default=False
-        ),
+        typer.Argument(help="A video, a folder of images, or a dataset, whose labels count.", show_default=False),
     ],
     max_loss: Annotated[
         str | None, typer.Option(metavar="SHARE", help="Most mIoU to lose, such as 0.5%, of that on every frame.")
@@ -63,8 +62,10 @@ def tune(
     `stmg segment --settings` and `stmg.load(settings=...)` take.
     """
     from stmg.checkpoints.settings_file import write_settings
+    from stmg.data.catalogue import is_dataset
+    from stmg.data.folder import is_video
     from stmg.evaluation.results import Goal
-    from stmg.evaluation.tune import DEFAULT_GOAL, make_settings
+    from stmg.evaluation.tune import DEFAULT_GOAL, settings_of
     from stmg.evaluation.tune import tune as run
     from stmg.video.addresses import hide_credentials
 
@@ -89,11 +90,15 @@ def tune(
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     code = publish(result, out, console, as_json)
-    settings = make_settings(result, spec)
+    settings = settings_of(result, spec)
     if settings is not None and result.best is not None:
         write_settings(settings, out / SETTINGS)
-        command = f"stmg segment {hide_credentials(source)} --model {result.best.setting.model}"
+        video = "VIDEO" if is_dataset(source) and not is_video(Path(source)) else shlex.quote(hide_credentials(source))
+        command = f"stmg segment {video} --model {shlex.quote(result.best.setting.model)}"
         if result.best.setting.model == result.model:
             command += typed_options(options)
-        console.print(f"to use it: {escape(command)} --settings {escape(str(out / SETTINGS))}", soft_wrap=True)
+        command += f" --settings {shlex.quote(str(out / SETTINGS))}"
+        if result.best.setting.mode == "realtime":
+            command += " --pace"  # without which a file comes faster than any camera
+        console.print(f"to use it: {escape(command)}", soft_wrap=True)
     raise typer.Exit(code)

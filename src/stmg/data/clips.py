@@ -17,9 +17,10 @@ from stmg.data.stills import clip_from_still
 from stmg.errors import DataError
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.video.frames import Frame, Image
-from stmg.video.labels import Labels
+from stmg.video.labels import MAX_DATASET_CLASSES, Labels
 
-UNLABELED = 254  # pixels of frames that have no labels; outside the frame it is 255 there too
+# Pixels of frames that have no labels: an id that no class of a dataset has. Outside the frame it is 255 there too.
+UNLABELED = MAX_DATASET_CLASSES
 SLOWEST = 5.0  # frames per second below which neighbors are not adjacent frames, and clips are made from stills
 
 

@@ -13,7 +13,7 @@ from stmg.data.files import FrameFiles, LabelCode
 from stmg.data.video_file import VideoFile
 from stmg.errors import DataError, SettingsError, require
 from stmg.files import build_dataclass, path_inside, read_mapping
-from stmg.video.labels import IGNORE, MAX_CLASSES
+from stmg.video.labels import IGNORE, MAX_DATASET_CLASSES
 from stmg.video.overlay import default_palette
 from stmg.video.readers import IMAGE_SUFFIXES, VIDEO_SUFFIXES, natural_order
 
@@ -81,7 +81,7 @@ def open_videos(path: Path) -> Dataset:
 def open_images(path: Path) -> Dataset:
     """A folder of images without labels, as stills, in the split `all`."""
     images = _list_images(path)
-    video = FrameFiles(path.name, images, (None,) * len(images), LabelCode(MAX_CLASSES))
+    video = FrameFiles(path.name, images, (None,) * len(images), LabelCode(MAX_DATASET_CLASSES))
     return Dataset(path.name, (), np.zeros((0, 3), np.uint8), {"all": (video,)})
 
 
@@ -90,8 +90,8 @@ def open_folder(path: str | Path) -> Dataset:
     path = Path(path)
     file = path if path.is_file() else path / DESCRIPTION
     description = _read_description(file)
-    if not 2 <= len(description.classes) <= MAX_CLASSES:
-        raise DataError(f"{file} names {len(description.classes)} classes; a dataset has 2 to {MAX_CLASSES}")
+    if not 2 <= len(description.classes) <= MAX_DATASET_CLASSES:
+        raise DataError(f"{file} names {len(description.classes)} classes; a dataset has 2 to {MAX_DATASET_CLASSES}")
     if not 0 <= description.ignore <= 255:
         raise DataError(f"{file}: ignore is a value of label files, 0 to 255; got {description.ignore}")
     code = LabelCode(len(description.classes), recode={description.ignore: IGNORE})

@@ -10,7 +10,7 @@ from pathlib import Path
 from stmg.data.files import LabelCode
 from stmg.errors import DataError
 from stmg.video.frames import Image, resize_image
-from stmg.video.labels import Labels, resize_labels
+from stmg.video.labels import MAX_DATASET_CLASSES, Labels, resize_labels
 from stmg.video.random_access import IndexedVideo
 
 
@@ -20,7 +20,7 @@ class VideoFile:
 
     path: Path
     labels: dict[int, Path] = field(default_factory=dict)
-    code: LabelCode = field(default_factory=lambda: LabelCode(254))
+    code: LabelCode = field(default_factory=lambda: LabelCode(MAX_DATASET_CLASSES))
 
     @property
     def name(self) -> str:

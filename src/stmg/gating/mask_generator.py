@@ -10,6 +10,8 @@ from torch.nn import functional as F
 
 from stmg.gating.pruning import BlockPruning, distortion_bias, hard_keep, relaxed_keep
 
+CHANNELS = 32  # of the encoder's features
+
 
 class SoftMasks(NamedTuple):
     """The masks of a batch."""
@@ -27,29 +29,22 @@ class MaskGenerator(nn.Module):
 
     stride = 8
 
-    def __init__(
-        self,
-        num_blocks: int,
-        channels: int = 32,
-        prior_mean: float = 0.5,
-        prior_std: float = 1.0,
-        distortion_aware: bool = True,
-    ) -> None:
-        """`distortion_aware` adds the distortion bias to block pruning (the paper's dbb-DBB)."""
+    def __init__(self, num_blocks: int) -> None:
         super().__init__()
         self.num_blocks = num_blocks
-        self.distortion_aware = distortion_aware
+        self.distortion_aware = True
+        """Whether block pruning has the distortion bias (the paper's dbb-DBB)."""
         # Half the resolution is enough to tell change at 1/8, and the first layer is where a light encoder's time goes.
         self.encoder = nn.Sequential(
             nn.AvgPool2d(2, ceil_mode=True),
-            *_downsampling(3, channels // 2),
-            *_downsampling(channels // 2, channels),
-            nn.Conv2d(channels, channels, 3, padding=1),
+            *_downsampling(3, CHANNELS // 2),
+            *_downsampling(CHANNELS // 2, CHANNELS),
+            nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1),
         )
-        self.pruning = BlockPruning(channels, num_blocks, prior_mean, prior_std) if num_blocks else None
+        self.pruning = BlockPruning(CHANNELS, num_blocks) if num_blocks else None
 
     def encode(self, image: Tensor) -> Tensor:
-        """Enc_f: features (N, channels, H/8, W/8) of a normalized image (N, 3, H, W)."""
+        """Enc_f: features (N, CHANNELS, H/8, W/8) of a normalized image (N, 3, H, W)."""
         features: Tensor = self.encoder(image)
         return features
 

@@ -10,6 +10,7 @@ from torch.distributions import RelaxedBernoulli
 from torch.nn import functional as F
 
 TOLERANCE = 1e-10  # τ
+TEMPERATURE = 0.5  # of the relaxed Bernoulli samples
 EARLIER_NAMES = {"normalise": "normalize", "deviation": "raw_std"}  # of tensors in the shipped checkpoints
 
 
@@ -43,11 +44,11 @@ class VariationalBatchNorm(nn.Module):
 class BlockPruning(nn.Module):
     """H: features of two frames to one pruning probability per block."""
 
-    def __init__(self, channels: int, num_blocks: int, prior_mean: float, prior_std: float) -> None:
+    def __init__(self, channels: int, num_blocks: int) -> None:
         super().__init__()
         self.convolution = nn.Conv2d(2 * channels, channels, 1)
         self.project = nn.Linear(channels, num_blocks)
-        self.probability = VariationalBatchNorm(num_blocks, prior_mean, prior_std)
+        self.probability = VariationalBatchNorm(num_blocks)
         self.threshold: Tensor
         self.register_buffer("threshold", torch.tensor(0.5))  # of the probability at which a block is pruned
 
@@ -72,9 +73,9 @@ def distortion_bias(changed: Tensor) -> Tensor:
     return 0.5 - changed.mean((1, 2, 3))
 
 
-def relaxed_keep(probability: Tensor, temperature: float = 0.5) -> Tensor:
+def relaxed_keep(probability: Tensor) -> Tensor:
     """Soft gates (N, K) in [0, 1] for training: one minus a relaxed Bernoulli sample of being pruned."""
-    pruned: Tensor = RelaxedBernoulli(torch.as_tensor(temperature), probs=probability).rsample()
+    pruned: Tensor = RelaxedBernoulli(torch.tensor(TEMPERATURE), probs=probability).rsample()
     return 1 - pruned
 
 

@@ -10,6 +10,7 @@ from PIL import Image as PillowImage
 
 from stmg.outputs.image_folder import ImageFolder
 from stmg.streaming.state import FrameResult
+from stmg.video.labels import Labels
 from stmg.video.overlay import make_color_table
 
 
@@ -18,9 +19,14 @@ class LabelImages(ImageFolder):
 
     def __init__(self, folder: str | Path, palette: NDArray[np.uint8]) -> None:
         super().__init__(folder)
-        self._palette = make_color_table(palette).tobytes()
+        self._table = make_color_table(palette)
 
     def _draw(self, result: FrameResult) -> PillowImage.Image:
-        image = PillowImage.fromarray(result.labels)
-        image.putpalette(self._palette)
-        return image
+        return label_image(result.labels, self._table)
+
+
+def label_image(labels: Labels, table: NDArray[np.uint8]) -> PillowImage.Image:
+    """Class ids as an image with a palette; `table` holds the RGB colors of all 256 of them."""
+    image = PillowImage.fromarray(labels)
+    image.putpalette(table.tobytes())
+    return image

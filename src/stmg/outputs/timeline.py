@@ -157,7 +157,8 @@ def _draw(spans: list[Span], title: str) -> bytes:
         share = f"{level} {levels[:, number].sum() / frames.sum():.0%}"
         strip.stairs(tops[:, number], edges, baseline=bottom, fill=True, color=LEVEL_COLORS[level], label=share)
     strip.set(ylim=(0, 1), yticks=[], ylabel="level")
-    strip.set_title(f"{title}  " * bool(title) + f"{frames.sum()} frames", loc="left", fontweight="bold")
+    text = f"{title}  " * bool(title) + f"{frames.sum()} frames"
+    strip.set_title(text, loc="left", fontweight="bold", parse_math=False)
 
     _line(change, [span.drift for span in spans], edges, "#555555", "drift")
     _line(change, [span.distortion for span in spans], edges, "#0072b2", "distortion", filled=True)

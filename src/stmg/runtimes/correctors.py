@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +12,7 @@ from stmg.streaming.correction import GRID, VIEW
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Map
 from stmg.video.frames import Image, resize_image
+from stmg.video.labels import resize_plane
 
 INPUTS, OUTPUTS = ("image", "before", "warped"), ("logits", "mask")
 """Of the graph."""
@@ -44,21 +44,15 @@ class GraphCorrector:
         grid = self.size[0] // GRID, self.size[1] // GRID
         own = logits.shape[:2]
         pictures = [np.ascontiguousarray(resize_image(each, view))[None] for each in (image, before)]
-        warped = np.ascontiguousarray(_resize_maps(logits, grid).transpose(2, 0, 1))[None]
+        warped = _resize_planes(logits.transpose(2, 0, 1), grid)[None]
         outputs = self._run(dict(zip(INPUTS, (*pictures, warped), strict=True)))
-        new = np.ascontiguousarray(outputs["logits"][0].transpose(1, 2, 0))
-        mask = np.ascontiguousarray(outputs["mask"][0, 0])
-        return _resize_maps(new, own), _resize_maps(mask, own)
+        new, mask = (_resize_planes(outputs[name][0], own) for name in OUTPUTS)
+        return np.ascontiguousarray(new.transpose(1, 2, 0)), mask[0]
 
     def cost(self, size: tuple[int, int]) -> Cost:
         return self._cost
 
 
-def _resize_maps(maps: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
-    if maps.shape[:2] == size:
-        return maps
-    if maps.ndim == 2:
-        resized: NDArray[np.float32] = cv2.resize(maps, size[1::-1], interpolation=cv2.INTER_LINEAR)
-        return resized
-    planes = [cv2.resize(np.ascontiguousarray(maps[:, :, at]), size[1::-1]) for at in range(maps.shape[2])]
-    return np.stack(planes, axis=2)
+def _resize_planes(maps: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
+    """Maps (C, h, w) at another size."""
+    return np.stack([resize_plane(np.ascontiguousarray(plane), size) for plane in maps])

@@ -31,6 +31,7 @@ class OnnxRuntime:
     where = "CPUExecutionProvider"
 
     def __init__(self, threads: int | None = None) -> None:
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # which it sets up when it is imported
         try:
             import onnx
             import onnxruntime

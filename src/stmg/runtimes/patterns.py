@@ -118,7 +118,12 @@ class PatternCache:
 
 def file_stamps(folder: Path) -> list[str]:
     """What changes when an export is written anew."""
-    return [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in sorted(folder.glob("*.*"))]
+    return [f"{path.name} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in list_files(folder)]
+
+
+def list_files(folder: Path) -> list[Path]:
+    """Those of an export; what begins with a dot is of a version control, a file manager or the like."""
+    return sorted(path for path in folder.glob("*.*") if path.is_file() and not path.name.startswith("."))
 
 
 def disk_cache(folder: Path, engine: Engine, capacity: int, content: str) -> Path | None:
@@ -149,7 +154,7 @@ def disk_cache(folder: Path, engine: Engine, capacity: int, content: str) -> Pat
 def content_digest(folder: Path) -> str:
     """Of all files of an export: what was compiled from a damaged one shall not be met by the repaired one."""
     digest = hashlib.blake2b(digest_size=16)
-    for path in sorted(folder.glob("*.*")):
+    for path in list_files(folder):
         digest.update(path.name.encode())
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, hashlib.blake2b).digest())

@@ -19,9 +19,9 @@ from stmg.serve.service import Service, Shown
 LABELS = ("stream",)
 GAUGES = {
     "source_fps": "Frames per second that the source delivers",
-    "process_fps": "Results a second",
+    "process_fps": "Results per second",
     "skipped_fps": "Frames per second that are dropped for newer ones",
-    "network_fps": "Runs of the network a second",
+    "network_fps": "Runs of the network per second",
     "anchor_frames": "Frames between the one shown and the one its labels come from",
     "audit_mean": "Share of the pixels that the network changed of what was shown, mean of the last audits",
     "silent_seconds": "Seconds since the last result",

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
-import av
-
 from stmg.data.synthetic.scene import Scene
 from stmg.errors import SettingsError, VideoError
+from stmg.outputs.h264 import write_h264
 from stmg.serve.config import StreamConfig
-from stmg.video.frames import Frame
+from stmg.video.frames import Frame, Image
 from stmg.video.pace import PacedSource, pace
 from stmg.video.sources import VideoSource, open_video
 
@@ -141,13 +139,13 @@ def render_street(seed: int, fps: float, folder: Path, stopped: threading.Event)
             return path
         part = path.with_suffix(".part.mp4")
         scene = Scene(seed, STREET_SIZE, "fixed" if seed % 4 == 3 else "drive", fps=fps)
-        with av.open(str(part), "w") as container:
-            stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1001), options={"crf": "18"})
-            stream.height, stream.width, stream.pix_fmt = *STREET_SIZE, "yuv420p"
-            for index in range(max(2, round(STREET_SECONDS * fps))):
-                if stopped.is_set():
-                    raise VideoError("stopped while its street was rendered")
-                container.mux(stream.encode(av.VideoFrame.from_ndarray(scene.frame(index)[0], format="rgb24")))
-            container.mux(stream.encode(None))
+        write_h264(part, _render(scene, max(2, round(STREET_SECONDS * fps)), stopped), fps, quality=18)
         part.rename(path)
     return path
+
+
+def _render(scene: Scene, frames: int, stopped: threading.Event) -> Iterator[Image]:
+    for index in range(frames):
+        if stopped.is_set():
+            raise VideoError("stopped while its street was rendered")
+        yield scene.frame(index)[0]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from stmg.errors import SettingsError
 from stmg.serve.figures import StreamFigures
 from stmg.streaming.motion import MOTION_ESTIMATORS
-from stmg.streaming.settings import MODES
+from stmg.streaming.settings import check_mode
 from stmg.streaming.state import FrameResult
 
 
@@ -25,8 +25,7 @@ class Controls:
     def __post_init__(self) -> None:
         if not 0 <= self.opacity <= 1:
             raise SettingsError(f"opacity is from 0 to 1; got {self.opacity}")
-        if self.mode not in MODES:
-            raise SettingsError(f"mode is one of {', '.join(MODES)}; got {self.mode!r}")
+        check_mode(self.mode)
         if self.motion not in MOTION_ESTIMATORS:
             raise SettingsError(f"motion is one of {', '.join(MOTION_ESTIMATORS)}; got {self.motion!r}")
         if self.max_change is not None and not 0 < self.max_change < 1:

@@ -18,11 +18,11 @@ from typing import Any
 import av
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image as PillowImage
 
 from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import StmgError, VideoError
 from stmg.outputs.background import Background
+from stmg.outputs.label_images import label_image
 from stmg.outputs.overlay_video import OverlayVideo
 from stmg.outputs.records import Records
 from stmg.outputs.sink import FileSink, Sinks
@@ -145,12 +145,11 @@ class LabelArchive(FileSink):
     def __init__(self, path: Path, palette: NDArray[np.uint8]) -> None:
         super().__init__(path)
         self._archive = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)  # PNGs are packed already
-        self._palette = make_color_table(palette).tobytes()
+        self._table = make_color_table(palette)
 
     def _write(self, result: FrameResult) -> None:
-        image, data = PillowImage.fromarray(result.labels), io.BytesIO()
-        image.putpalette(self._palette)
-        image.save(data, "PNG", compress_level=6)
+        data = io.BytesIO()
+        label_image(result.labels, self._table).save(data, "PNG", compress_level=6)
         self._archive.writestr(f"{result.index:06d}.png", data.getvalue())
 
     def _finish(self) -> None:

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.streaming.correction import (
+    AnchorEvidence,
     Corrector,
-    Evidence,
-    View,
+    CorrectorInput,
     correct,
     make_evidence,
     view_blended,
-    view_warped,
+    warp_corrected,
 )
 from stmg.streaming.flow import Flow, Map, find_positions, is_outside, remap, sample_maps, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation, threshold_probability, warp_segmentation
@@ -41,7 +41,7 @@ class Anchor(NamedTuple):
     probability: Map | None = None
     """Of the foreground, (H, W), where the network has one channel; the labels are it, thresholded."""
     threshold: float = 0.5
-    evidence: Evidence | None = None
+    evidence: AnchorEvidence | None = None
     """What a corrector needs of it; None without one."""
 
     @property
@@ -63,18 +63,21 @@ def compute_anchor(runtime: Runtime, frame: Frame, corrector: Corrector | None =
     """The whole network on a frame, with what a corrector needs of it."""
     output = runtime.full(runtime.prepare(frame.image))
     shown = read_segmentation(runtime, output.logits, frame.size)
-    logits = runtime.logits_array(output.logits) if shown.probability is None else None
-    probabilities = None if logits is None else softmax(logits)
+    probabilities = read_probabilities(runtime, output.logits, shown)
     evidence = None
     if corrector is not None:
         evidence = make_evidence(frame.image, shown, probabilities, corrector.num_classes)
     return Anchor(shown.labels, probabilities, shrink(frame.image), shown.probability, runtime.threshold, evidence)
 
 
+def read_probabilities(runtime: Runtime, logits: object, shown: Segmentation) -> NDArray[np.float32] | None:
+    """Of the classes of a computed frame, (h, w, C); None where the network gives a foreground or labels alone."""
+    array = runtime.logits_array(logits) if shown.probability is None else None
+    return None if array is None else softmax(array)
+
+
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Class probabilities of logits (h, w, C); one channel is a class against the background, and becomes two."""
-    if logits.shape[2] == 1:
-        logits = np.concatenate((np.zeros_like(logits), logits), axis=2)
+    """Class probabilities of logits (h, w, C)."""
     exponentials = np.exp(logits - logits.max(2, keepdims=True))
     probabilities: NDArray[np.float32] = exponentials / exponentials.sum(2, keepdims=True)
     return probabilities
@@ -101,10 +104,7 @@ def carry_corrected(
     corrector: Corrector | None, anchor: Anchor, flow: Flow | None, image: Image
 ) -> tuple[Segmentation, Map | None]:
     """What an anchor shows, warped onto a frame and corrected there; and the corrector's mask, if there is one."""
-    shown = carry_segmentation(anchor, flow)
-    if corrector is None or anchor.evidence is None:
-        return shown, None
-    return correct(corrector, view_warped(anchor.evidence, flow, image), shown, anchor.threshold)
+    return warp_corrected(corrector, anchor.shown, anchor.evidence, flow, image, anchor.threshold)
 
 
 def blend_corrected(
@@ -118,13 +118,19 @@ def blend_corrected(
     return correct(corrector, view_between(left, right, image, small), shown, left.anchor.threshold)
 
 
-def view_between(left: Side, right: Side, image: Image, small: Image) -> View:
+def view_between(left: Side, right: Side, image: Image, small: Image) -> CorrectorInput:
     """What a corrector is shown of a frame between two anchors; `small` is the frame as `shrink` makes it."""
     one, two = left.anchor.evidence, right.anchor.evidence
     assert one is not None
     assert two is not None
+    return view_blended(((one, left.flow), (two, right.flow)), _share_of_left(left, right, small), image)
+
+
+def _share_of_left(left: Side, right: Side, small: Image) -> Map:
+    """How much the left of two anchors weighs in each cell (h, w) of a shrunken frame, 0 to 1."""
     ours, theirs = (_WEIGHTS[match_error(side, small)] / side.distance for side in (left, right))
-    return view_blended(((one, left.flow), (two, right.flow)), ours / (ours + theirs), image)
+    share: Map = ours / (ours + theirs)
+    return share
 
 
 def blend_segmentation(left: Side, right: Side, small: Image) -> Segmentation:
@@ -142,9 +148,8 @@ def blend_probability(left: Side, right: Side, small: Image) -> Map:
     """
     assert left.anchor.probability is not None
     assert right.anchor.probability is not None
-    ours, theirs = (_WEIGHTS[match_error(side, small)] / side.distance for side in (left, right))
     height, width = left.anchor.probability.shape
-    share: Map = cv2.resize(ours / (ours + theirs), (width, height), interpolation=cv2.INTER_LINEAR)
+    share: Map = cv2.resize(_share_of_left(left, right, small), (width, height), interpolation=cv2.INTER_LINEAR)
     one, two = warp(left.anchor.probability, left.flow), warp(right.anchor.probability, right.flow)
     probability: Map = two + share * (one - two)
     return probability

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import cv2
 
+from stmg.streaming.schedulers import DriftBudget, Scheduler
 from stmg.video.labels import Labels
 
 SELDOM = 4
@@ -72,6 +73,17 @@ class Steering(NamedTuple):
             return self._replace(unaudited=self.unaudited + 1)
         factor = self.factor if max_change is None else self.factor * _step(audit.changed, max_change)
         return Steering(min(max(factor, 1 / BOUND), BOUND), audit.flicker)
+
+    def is_due(self, max_change: float | None) -> bool:
+        """Whether the next computed frame is to be audited, where that costs extra."""
+        return self.unaudited + 1 >= (SELDOM if max_change is None else 1)
+
+    def steer(self, scheduler: Scheduler, max_change: float | None) -> Scheduler:
+        """The scheduler with the budget that audits have led to."""
+        if max_change is None:
+            return scheduler
+        assert isinstance(scheduler, DriftBudget)
+        return scheduler.scale(self.factor)
 
     def restart(self) -> Steering:
         """After a cut: half way back, in proportion, as the scene is another one but the camera may be the same."""

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, find_positions, remap, warp
-from stmg.streaming.foreground import Segmentation, threshold_probability
+from stmg.streaming.foreground import Segmentation, threshold_probability, warp_segmentation
 from stmg.video.frames import Image, resize_image
 from stmg.video.labels import find_best
 
 GRID, VIEW = 8, 2  # pixels of the frame per cell of the logits, and per pixel of what the corrector sees
 LEAST = 0.1  # of the mask, below which labels stay as they were warped: those are sharper
+SMALLEST = 16  # side of a frame that is corrected
 _SURE = 1e-4  # the least probability, so that its logarithm is finite
 
 
@@ -38,7 +39,7 @@ class Corrector(Protocol):
         """What one frame of that size (H, W) takes."""
 
 
-class Evidence(NamedTuple):
+class AnchorEvidence(NamedTuple):
     """What a corrector needs of a computed frame."""
 
     image: Image
@@ -49,11 +50,15 @@ class Evidence(NamedTuple):
 
 def make_evidence(
     image: Image, shown: Segmentation, probabilities: NDArray[np.float32] | None, classes: int
-) -> Evidence:
+) -> AnchorEvidence | None:
     """Of a frame that was computed; where the network gives labels alone, those are taken as certain.
+
+    None for a frame that is too small to be corrected.
 
     probabilities: of the classes at the network's own resolution, (h, w, C).
     """
+    if min(image.shape[:2]) < SMALLEST:
+        return None
     size = max(1, image.shape[0] // GRID), max(1, image.shape[1] // GRID)
     if shown.probability is not None:
         cells = cv2.resize(shown.probability, size[::-1], interpolation=cv2.INTER_AREA)
@@ -63,7 +68,7 @@ def make_evidence(
         probabilities = np.eye(classes, dtype=np.float32)[np.minimum(ids, classes - 1)]
     elif probabilities.shape[:2] != size:
         probabilities = _resample(probabilities, size)
-    return Evidence(shrink_view(image), np.log(np.maximum(probabilities, _SURE)))
+    return AnchorEvidence(shrink_view(image), np.log(np.maximum(probabilities, _SURE)))
 
 
 def _resample(maps: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:
@@ -82,7 +87,7 @@ def shrink_view(image: Image) -> Image:
     return resize_image(image, (max(1, image.shape[0] // VIEW), max(1, image.shape[1] // VIEW)))
 
 
-class View(NamedTuple):
+class CorrectorInput(NamedTuple):
     """What a corrector is shown of a frame."""
 
     image: Image
@@ -93,14 +98,14 @@ class View(NamedTuple):
     """Theirs, warped too; (h, w, C)."""
 
 
-def view_warped(evidence: Evidence, flow: Flow | None, image: Image) -> View:
+def view_warped(evidence: AnchorEvidence, flow: Flow | None, image: Image) -> CorrectorInput:
     """A frame and the one computed frame that it is warped from."""
-    return View(shrink_view(image), warp(evidence.image, flow), warp(evidence.logits, flow))
+    return CorrectorInput(shrink_view(image), warp(evidence.image, flow), warp(evidence.logits, flow))
 
 
 def view_blended(
-    sides: tuple[tuple[Evidence, Flow | None], tuple[Evidence, Flow | None]], share: Map, image: Image
-) -> View:
+    sides: tuple[tuple[AnchorEvidence, Flow | None], tuple[AnchorEvidence, Flow | None]], share: Map, image: Image
+) -> CorrectorInput:
     """A frame and the two computed frames that it is blended from.
 
     share: of the first of them, in [0, 1], (h, w) at any size.
@@ -112,15 +117,33 @@ def view_blended(
     before = (theirs + wide * (ours.astype(np.float32) - theirs)).astype(np.uint8)
     cells = cv2.resize(share, one.logits.shape[1::-1], interpolation=cv2.INTER_AREA)[:, :, None]
     mixed = cells * np.exp(warp(one.logits, first)) + (1 - cells) * np.exp(warp(two.logits, second))
-    return View(shrink_view(image), before, np.log(np.maximum(mixed, _SURE)))
+    return CorrectorInput(shrink_view(image), before, np.log(np.maximum(mixed, _SURE)))
 
 
-def correct(corrector: Corrector, view: View, shown: Segmentation, threshold: float) -> tuple[Segmentation, Map]:
+def warp_corrected(
+    corrector: Corrector | None,
+    before: Segmentation,
+    evidence: AnchorEvidence | None,
+    flow: Flow | None,
+    image: Image,
+    threshold: float,
+) -> tuple[Segmentation, Map | None]:
+    """What a computed frame shows, warped onto another one and corrected there; and the corrector's mask, if any.
+
+    before, evidence: of the computed frame.
+    image: the other frame.
+    """
+    shown = warp_segmentation(before, flow, threshold)
+    if corrector is None or evidence is None:
+        return shown, None
+    return correct(corrector, view_warped(evidence, flow, image), shown, threshold)
+
+
+def correct(
+    corrector: Corrector, view: CorrectorInput, shown: Segmentation, threshold: float
+) -> tuple[Segmentation, Map]:
     """What a frame shows, `shown` before it was corrected; and the mask."""
-    return _apply(*corrector.correct(*view), shown, threshold)
-
-
-def _apply(logits: NDArray[np.float32], mask: Map, shown: Segmentation, threshold: float) -> tuple[Segmentation, Map]:
+    logits, mask = corrector.correct(*view)
     height, width = shown.labels.shape
     full = cv2.resize(mask, (width, height), interpolation=cv2.INTER_LINEAR)
     if shown.probability is not None:

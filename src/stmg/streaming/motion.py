@@ -74,6 +74,7 @@ class MotionEstimator(Protocol):
             name = "still"
             needs_vectors = False
             view_width = 240
+            both_ways = False
 
             def estimate(self, before: View, now: View) -> Motion:
                 return Motion(None, self.name)
@@ -90,6 +91,9 @@ class MotionEstimator(Protocol):
     """Whether sources should keep the decoder's motion vectors, to be found in `View.vectors`."""
     view_width: int
     """How wide the gray views should be that are compared; narrower frames stay as they are."""
+    both_ways: bool = False
+    """Whether offline mode should search the way to the next frame as well, instead of inverting the way back. An
+    estimator without it counts as False."""
 
     def estimate(self, before: View, now: View) -> Motion:
         """The flow from `now` back to `before`, two views of the same shape."""
@@ -100,6 +104,7 @@ class NoMotion:
 
     name = "none"
     needs_vectors = False
+    both_ways = False
     view_width = DIS_LEVELS["dis"].view_width
 
     def estimate(self, before: View, now: View) -> Motion:
@@ -160,6 +165,7 @@ class CodecMotion:
 
     name = "codec"
     needs_vectors = True
+    both_ways = False
     view_width = DIS_LEVELS["dis"].view_width
 
     def __init__(self, coverage: float = 0.6, explains: float = 0.45) -> None:
@@ -259,8 +265,9 @@ def flow_shape(view: View) -> tuple[int, int]:
     return height // 2, width // 2
 
 
-def _sum_over_cells(blocks: NDArray[Any], size: tuple[int, int], cell: int = 8) -> tuple[NDArray[np.float32], Map]:
+def _sum_over_cells(blocks: NDArray[Any], size: tuple[int, int]) -> tuple[NDArray[np.float32], Map]:
     """Vectors in pixels summed over cells of the coded picture, (rows, columns, 2), and how many each cell got."""
+    cell = 8  # pixels
     rows, columns = -(-size[0] // cell), -(-size[1] // cell)
     wide, high = blocks["w"].astype(int), blocks["h"].astype(int)
     top, left = (blocks["dst_y"] - high // 2) // cell, (blocks["dst_x"] - wide // 2) // cell

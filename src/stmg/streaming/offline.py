@@ -21,7 +21,7 @@ from stmg.streaming.flow import Flow, Map, compose, invert
 from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import Motion, View, make_view
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.schedulers import AFTER_FIRST_FRAME, DriftBudget, Evidence, Level, Scheduler
+from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level, Scheduler
 from stmg.streaming.settings import StreamSettings
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame, as_frame
@@ -45,7 +45,7 @@ class Offline:
         self.scheduler, self.motion = settings.offline, settings.motion
         corrector = settings.corrector
         self.corrector = corrector if corrector is not None and corrector.between else None
-        self.both_ways = bool(getattr(self.motion, "both_ways", False))
+        self.both_ways: bool = getattr(self.motion, "both_ways", False)  # a user's own need not say
         # OpenCV has the number of threads that the user allows, where one was given. Where it is free, one more than
         # there are cores fills what waits for memory.
         cores, threads = os.cpu_count() or 1, cv2.getNumThreads()
@@ -97,7 +97,7 @@ class Offline:
                 drift = float(stale.mean())
                 evidence = Evidence(drift, drift)
                 scheduler = audits.steer(self.scheduler)
-                level = scheduler.decide(evidence, memory)
+                level = Level(scheduler.decide(evidence, memory))
                 memory = scheduler.remember(level, evidence, memory)
                 ahead = pool.submit(self.motion.estimate, look.view, before.view) if self.both_ways else None
                 window.looks.append(replace(look, motion=step.motion, ahead=ahead, changed=stale, drift=drift))
@@ -262,18 +262,14 @@ class _Audits:
 
     def steer(self, scheduler: Scheduler) -> Scheduler:
         """The scheduler with the budget that audits have led to."""
-        if self.max_change is None:
-            return scheduler
-        assert isinstance(scheduler, DriftBudget)
-        return scheduler.scale(self._steering.factor)
+        return self._steering.steer(scheduler, self.max_change)
 
     def audit(self, window: _Window, following: _Window | None) -> Audit | None:
         """Of the anchor between two windows; None if it begins or ends a scene, or if another one was of late."""
         if window.left is None or following is None or following.left is not window.right:
             return None
-        every = SELDOM if self.max_change is None else 1
         audit = None
-        if self._steering.unaudited + 1 >= every:
+        if self._steering.is_due(self.max_change):
             assert following.right is not None
             if following.right.anchor.exception() is None:  # else it is raised where its own window is finished
                 audit = _audit(window, following, self._steering.flicker, self.corrector)

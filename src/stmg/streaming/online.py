@@ -6,25 +6,28 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stmg.streaming.anchors import softmax
-from stmg.streaming.audit import SELDOM, Audit, Steering, compare
+from stmg.streaming.anchors import read_probabilities
+from stmg.streaming.audit import Audit, Steering, compare
 from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step
-from stmg.streaming.correction import Evidence as CorrectorEvidence
-from stmg.streaming.correction import add_cost, correct, make_evidence, view_warped
+from stmg.streaming.correction import AnchorEvidence, add_cost, make_evidence, warp_corrected
 from stmg.streaming.flow import Flow, Map, compose, warp
-from stmg.streaming.foreground import Segmentation, read_segmentation, warp_segmentation
+from stmg.streaming.foreground import Segmentation, read_segmentation
 from stmg.streaming.masks import Masks
 from stmg.streaming.motion import NoMotion, View, make_view
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.schedulers import AFTER_FIRST_FRAME, DriftBudget, Evidence, Level, Scheduler
+from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level
 from stmg.streaming.settings import StreamSettings
 from stmg.streaming.state import FrameResult, FrameState
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import Labels
+
+Prepare = Callable[[], Any]
+"""Gives the network's input for a frame, in the runtime's own arrays."""
 
 
 class Online:
@@ -52,11 +55,11 @@ class Online:
         frame = as_frame(value)
         index = number if frame.index is None else frame.index
         view = replace(make_view(frame, self.view_width), index=index)
-        image = _Lazy(lambda: self.runtime.prepare(frame.image))
+        image = cache(lambda: self.runtime.prepare(frame.image))  # carried frames never need it
         reason = "first frame" if state is None else find_break(frame, state.view.size, state.timing)
         if state is None or reason:
             decision, after = self._start(frame, view, image, reason, state)
-        elif not self.fusion and self._steered(state).foresee(state.memory):  # the frame before need not be looked at
+        elif not self.fusion and state.steering.steer(self.scheduler, self.max_change).foresee(state.memory):
             decision, after = self._foreseen(frame, view, image, state)
         else:
             decision, after = self._follow(frame, view, image, state, number)
@@ -80,14 +83,14 @@ class Online:
             image=frame.image,
             changed=None if decision.changed is None else decision.changed.copy(),
             palette=self.palette,
-            anchor_distance=after.memory.since_key if level is Level.CARRY else 0,
+            anchor_distance=after.distance,
             probability=shown.probability,
             audit=decision.audit,
         )
         return result, after
 
     def _start(
-        self, frame: Frame, view: View, image: _Lazy, reason: str, before: FrameState | None
+        self, frame: Frame, view: View, image: Prepare, reason: str, before: FrameState | None
     ) -> tuple[_Decision, FrameState]:
         """A key frame that owes nothing to the frames before."""
         # Encoded first: a network may write on its input.
@@ -111,13 +114,12 @@ class Online:
             steering=Steering() if before is None else before.steering.restart(),
         )
 
-    def _foreseen(self, frame: Frame, view: View, image: _Lazy, state: FrameState) -> tuple[_Decision, FrameState]:
+    def _foreseen(self, frame: Frame, view: View, image: Prepare, state: FrameState) -> tuple[_Decision, FrameState]:
         """A key frame that was decided without looking at it; motion is found for its audit alone, and seldom."""
         decision, after = self._start(frame, view, image, self.scheduler.name, state)
         memory = self.scheduler.remember(Level.KEY, decision.evidence, state.memory)
         audit = None
-        carried, every = state.memory.since_key, SELDOM if self.max_change is None else 1
-        if carried and state.steering.unaudited + 1 >= every:
+        if state.memory.since_key and state.steering.is_due(self.max_change):
             step = find_step(self.motion, state.view, view)
             if not step.is_cut:
                 audit = self._audit(frame, decision.shown.labels, state, compose(state.flow, step.motion.flow))
@@ -126,7 +128,7 @@ class Online:
         return decision._replace(audit=audit), after
 
     def _follow(
-        self, frame: Frame, view: View, image: _Lazy, state: FrameState, number: int
+        self, frame: Frame, view: View, image: Prepare, state: FrameState, number: int
     ) -> tuple[_Decision, FrameState]:
         """Motion, masks, level; then the whole network, the kept part of it blended with what was, or no network."""
         step = find_step(self.motion, state.view, view)
@@ -139,8 +141,8 @@ class Online:
         unrefreshed = None if state.unrefreshed is None else warp(state.unrefreshed, motion.flow)
         drift = masks.changed if unrefreshed is None else masks.changed + unrefreshed
         evidence = Evidence(float(masks.changed.mean()), float(drift.mean()))
-        scheduler = self._steered(state)
-        level = scheduler.decide(evidence, state.memory)
+        scheduler = state.steering.steer(self.scheduler, self.max_change)
+        level = Level(scheduler.decide(evidence, state.memory))
         keep, audit = self._no_blocks, None
         after = replace(
             state,
@@ -150,6 +152,7 @@ class Online:
             stale=masks.changed,
             unrefreshed=unrefreshed,
             memory=scheduler.remember(level, evidence, state.memory),
+            distance=state.distance + 1,
         )
         mask = None
         if level is Level.CARRY:
@@ -179,6 +182,7 @@ class Online:
                 unrefreshed=unrefreshed,
                 probability=shown.probability,
                 evidence=self._evidence(frame, shown, logits),
+                distance=0,
             )
         changed = masks.changed if mask is None else mask
         decision = _Decision(
@@ -186,30 +190,20 @@ class Online:
         )
         return decision, after
 
-    def _steered(self, state: FrameState) -> Scheduler:
-        """The scheduler with the budget that audits have led to."""
-        if self.max_change is None:
-            return self.scheduler
-        assert isinstance(self.scheduler, DriftBudget)
-        return self.scheduler.scale(state.steering.factor)
-
     def _audit(self, frame: Frame, labels: Labels, state: FrameState, flow: Flow | None) -> Audit:
         """What a key frame says, fused as it is shown, against the last labels warped onto it."""
         carried = self._carry(frame, state, flow)[0].labels
-        return compare(carried, labels, state.memory.since_key + 1, state.steering.flicker)
+        return compare(carried, labels, state.distance + 1, state.steering.flicker)
 
     def _carry(self, frame: Frame, state: FrameState, flow: Flow | None) -> tuple[Segmentation, Map | None]:
         """The last computed labels, warped and corrected; and the corrector's mask, if there is one."""
-        shown = warp_segmentation(Segmentation(state.labels, state.probability), flow, self.runtime.threshold)
-        if self.corrector is None or state.evidence is None:
-            return shown, None
-        return correct(self.corrector, view_warped(state.evidence, flow, frame.image), shown, self.runtime.threshold)
+        before = Segmentation(state.labels, state.probability)
+        return warp_corrected(self.corrector, before, state.evidence, flow, frame.image, self.runtime.threshold)
 
-    def _evidence(self, frame: Frame, shown: Segmentation, logits: Any) -> CorrectorEvidence | None:
+    def _evidence(self, frame: Frame, shown: Segmentation, logits: Any) -> AnchorEvidence | None:
         if self.corrector is None:
             return None
-        array = None if shown.probability is not None else self.runtime.logits_array(logits)
-        probabilities = None if array is None else softmax(array)
+        probabilities = read_probabilities(self.runtime, logits, shown)
         return make_evidence(frame.image, shown, probabilities, self.corrector.num_classes)
 
     def _masks(self, encoded: Any, state: FrameState, step: Step, flow: Flow | None) -> Masks:
@@ -246,16 +240,3 @@ class _Decision(NamedTuple):
     shown: Segmentation
     audit: Audit | None = None
     corrected: bool = False
-
-
-class _Lazy:
-    """A value made on first use: carried frames never need the network's input."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._value: Any = None
-
-    def __call__(self) -> Any:
-        if self._value is None:
-            self._value = self._make()
-        return self._value

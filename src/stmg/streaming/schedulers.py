@@ -137,6 +137,9 @@ class FixedPeriod:
     def __post_init__(self) -> None:
         if self.period < 1 or self.period != int(self.period):
             raise SettingsError(f"the period of key frames is a whole number from 1; got {self.period}")
+        if self.between not in set(Level):
+            raise SettingsError(f"the level between key frames is one of {', '.join(Level)}; got {self.between!r}")
+        object.__setattr__(self, "between", Level(self.between))  # where it was given by its name
 
     @property
     def refreshes(self) -> bool:

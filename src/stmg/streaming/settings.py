@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ from stmg.video.frames import check_size
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
 
-MODES = ("offline", "online", "realtime")
+Mode = Literal["offline", "online", "realtime"]
+MODES: tuple[Mode, ...] = get_args(Mode)
 OFFLINE = {"key_above": 0.6, "longest": 12}  # where these come from is in benchmarks/pages/parts.md
 
 
@@ -26,7 +27,7 @@ OFFLINE = {"key_above": 0.6, "longest": 12}  # where these come from is in bench
 class StreamSettings:
     """How a stream is segmented. A scheduler and a motion estimator may be given by name."""
 
-    mode: str | None = None
+    mode: Mode | None = None
     """offline, online or realtime; None: as the source suggests."""
     working_size: tuple[int, int] | None = None
     """(H, W) that frames are resized to before all else, and labels back from; None: frames stay as they are."""
@@ -57,8 +58,8 @@ class StreamSettings:
     """What the classes are called, in the order of their numbers."""
 
     def __post_init__(self) -> None:
-        if self.mode not in (None, *MODES):
-            raise SettingsError(f"mode is one of {', '.join(MODES)}; got {self.mode!r}")
+        if self.mode is not None:
+            check_mode(self.mode)
         for name in ("working_size", "own_size"):
             if getattr(self, name) is not None:
                 sides = tuple(getattr(self, name))
@@ -107,6 +108,14 @@ class StreamSettings:
                 raise SettingsError(
                     f"max_change steers a drift budget, and the {name} {scheduler.name} has none; use drift"
                 )
+
+
+def check_mode(mode: object) -> Mode:
+    """The mode of a stream, if there is one of that name."""
+    for name in MODES:
+        if mode == name:
+            return name
+    raise SettingsError(f"mode is one of {', '.join(MODES)}; got {mode!r}")
 
 
 def make_settings(options: Mapping[str, Any], base: StreamSettings | None = None) -> StreamSettings:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stmg.streaming.audit import UNSTEERED, Audit, Steering
 from stmg.streaming.continuity import Timing
-from stmg.streaming.correction import Evidence as CorrectorEvidence
+from stmg.streaming.correction import AnchorEvidence
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map
 from stmg.streaming.motion import View
@@ -50,8 +50,10 @@ class FrameState:
     """What the scheduler remembers."""
     probability: Map | None = None
     """(H, W) of the foreground in the last computed frame; None where the network has several classes."""
-    evidence: CorrectorEvidence | None = None
+    evidence: AnchorEvidence | None = None
     """What a corrector needs of the last computed frame; None without one."""
+    distance: int = 0
+    """Frames from the newest one to the last computed one."""
     steering: Steering = UNSTEERED
     """How audits have changed the budget."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 EVALUATION = timedelta(hours=12)  # that processes wait for one that evaluates
+PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}  # as Fabric calls them
 
 
 @dataclass(frozen=True)
@@ -34,12 +35,14 @@ class Machines:
     """Processes, or GPUs, on each machine."""
     nodes: int = 1
     """Machines."""
-    precision: str = "32-true"
-    """32-true, bf16-mixed or 16-mixed."""
+    precision: str = "fp32"
+    """fp32, or bf16 or fp16 by autocast."""
     threads: int | None = None
     """Of each process; PyTorch's own choice if None."""
 
     def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise SettingsError(f"no precision is called {self.precision!r}; there are {', '.join(PRECISIONS)}")
         if self.threads is not None:
             check_threads(self.threads)
 
@@ -61,13 +64,14 @@ class Machines:
                 devices=self.devices,
                 num_nodes=self.nodes,
                 strategy=strategy,
-                precision=self.precision,  # type: ignore[arg-type]
+                precision=PRECISIONS[self.precision],  # type: ignore[arg-type]
             )
         except (ValueError, TypeError, RuntimeError) as error:  # Fabric's own words for a device that is not there
             reason = " ".join(str(error).split())
             raise SettingsError(f"device {self.device!r}, precision {self.precision!r}: {reason}") from None
-        if fabric.strategy.precision.precision != self.precision:  # Fabric would take another with a warning alone
-            raise SettingsError(f"precision {self.precision!r} is not for {fabric.device.type}; try bf16-mixed")
+        # Fabric would take another with a warning alone.
+        if fabric.strategy.precision.precision != PRECISIONS[self.precision]:
+            raise SettingsError(f"precision {self.precision!r} is not for {fabric.device.type}; try bf16")
         return fabric
 
 

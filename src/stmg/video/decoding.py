@@ -15,7 +15,7 @@ from av.video.reformatter import VideoReformatter
 
 from stmg.errors import SourceLostError, VideoError
 from stmg.video import opening
-from stmg.video.frames import MAX_FILE_PIXELS, CodecVectors, Frame, Image
+from stmg.video.frames import MAX_FILE_PIXELS, CodecVectors, Frame, Image, quarter_turns, turn_upright
 from stmg.video.opening import Pipe, open_container
 from stmg.video.readers import Reader
 
@@ -169,12 +169,7 @@ def to_upright_rgb(picture: Any, reformatter: VideoReformatter | None = None) ->
     A reformatter that is used again saves setting one up per picture.
     """
     image = (reformatter or VideoReformatter()).reformat(picture, format="rgb24").to_ndarray()
-    return np.ascontiguousarray(np.rot90(image, quarter_turns(picture)))
-
-
-def quarter_turns(picture: Any) -> int:
-    """By how many quarters a decoded picture is to be turned counterclockwise to be upright, as phones mark it."""
-    return round(getattr(picture, "rotation", 0) / 90) % 4
+    return turn_upright(image, picture)
 
 
 class _Clock:

@@ -69,11 +69,10 @@ def as_frame(value: Any) -> Frame:
     Everything else is refused with the reason.
     """
     if isinstance(value, Frame):
-        plain = value.image.dtype == np.uint8 and value.image.ndim == 3 and value.image.shape[2] == 3
-        return value if plain else Frame(_as_rgb(value.image), value.index, value.time, value.vectors)
+        return value if _is_plain(value.image) else Frame(_as_rgb(value.image), value.index, value.time, value.vectors)
     if hasattr(value, "to_ndarray"):  # a PyAV frame; asking by attribute keeps this file free of PyAV
         time = None if value.time is None else float(value.time)
-        return Frame(value.to_ndarray(format="rgb24"), time=time)
+        return Frame(turn_upright(value.to_ndarray(format="rgb24"), value), time=time)
     if hasattr(value, "detach"):
         array = value.detach().cpu().numpy()
         if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[2] not in (1, 3, 4):
@@ -86,6 +85,16 @@ def as_frame(value: Any) -> Frame:
     )
 
 
+def turn_upright(image: NDArray[Any], picture: Any) -> Image:
+    """The image of a picture that PyAV decoded, turned as it is meant to be shown."""
+    return np.ascontiguousarray(np.rot90(image, quarter_turns(picture)))
+
+
+def quarter_turns(picture: Any) -> int:
+    """By how many quarters a decoded picture is to be turned counterclockwise to be upright, as phones mark it."""
+    return round(getattr(picture, "rotation", 0) / 90) % 4
+
+
 def resize_image(image: Image, size: tuple[int, int]) -> Image:
     """An image, gray or RGB, at another size (H, W): averaged over areas to shrink, interpolated to grow."""
     if image.shape[:2] == size:
@@ -93,6 +102,11 @@ def resize_image(image: Image, size: tuple[int, int]) -> Image:
     shrinks = size[0] * size[1] < image.shape[0] * image.shape[1]
     out: Image = cv2.resize(image, size[::-1], interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
     return out
+
+
+def _is_plain(image: NDArray[Any]) -> bool:
+    is_rgb = image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3
+    return is_rgb and image.size > 0 and image.flags.c_contiguous
 
 
 def _as_rgb(array: NDArray[Any]) -> Image:

@@ -13,6 +13,9 @@ Labels = NDArray[np.uint8]
 IGNORE = 255
 """No label."""
 MAX_CLASSES = 255
+"""Of a network."""
+MAX_DATASET_CLASSES = 254
+"""Of a dataset: in training one id more stands for frames without labels."""
 
 
 def resize_labels(labels: Labels, size: tuple[int, int]) -> Labels:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 import av
+from av.container import InputContainer
 
 from stmg.errors import VideoError
 from stmg.video.decoding import to_upright_rgb
@@ -62,7 +63,7 @@ class IndexedVideo:
 
     def _read_from(self, timestamp: int, seconds: float) -> Image | None:
         """The frame of a timestamp, looked for from so long before it on; None if that is not before it."""
-        with av.open(str(self.path)) as container:
+        with self._open() as container:
             stream = container.streams.best("video")
             assert stream is not None  # there was one when the index was made
             if seconds < math.inf:
@@ -79,21 +80,26 @@ class IndexedVideo:
                     return None
         return None
 
+    def _open(self) -> InputContainer:
+        # As a path it has no colon that could be read as a protocol's, and what its tags say is of no concern here.
+        return av.open(str(self.path.absolute()), metadata_errors="ignore")
+
     @cached_property
     def _index(self) -> _Index:
         try:
-            with av.open(str(self.path)) as container:
+            with self._open() as container:
                 stream = container.streams.best("video")
                 if stream is None:
                     raise VideoError(f"{self.path} holds no video")
-                timestamps = sorted(
-                    packet.pts for packet in container.demux(stream) if packet.pts is not None and not packet.is_discard
-                )
+                packets = [packet for packet in container.demux(stream) if packet.size and not packet.is_discard]
+                timestamps = sorted(packet.pts for packet in packets if packet.pts is not None)
                 fps = float(stream.average_rate) if stream.average_rate else None
         except (av.FFmpegError, OSError) as error:
             raise VideoError(f"{self.path} cannot be read as a video: {error}") from None
-        if not timestamps:
+        if not packets:
             raise VideoError(f"{self.path} holds no frames")
+        if not timestamps:
+            raise VideoError(f"the frames of {self.path} have no times: put it into MP4, ffmpeg -i IN -c copy OUT.mp4")
         return _Index(timestamps, fps)
 
 

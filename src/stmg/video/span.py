@@ -11,8 +11,8 @@ from av.video.frame import PictureType
 from av.video.reformatter import VideoReformatter
 
 from stmg.errors import SettingsError
-from stmg.video.decoding import Container, quarter_turns, read_vectors, to_upright_rgb
-from stmg.video.frames import Frame
+from stmg.video.decoding import Container, read_vectors, to_upright_rgb
+from stmg.video.frames import Frame, quarter_turns
 from stmg.video.random_access import IndexedVideo
 from stmg.video.sources import VideoSource
 

@@ -68,6 +68,8 @@ class ClipSource:
         self.runtime, self.motion, self.size = runtime, motion, size
         self.longest, self.still_share, self.seed = longest, still_share, seed
         self.learned, self.held_out = _split(self.videos)
+        if not self.held_out:
+            raise DataError("nothing is left to check a corrector on: give a longer video, or several")
 
     def get(self, number: int) -> Clip:
         """A clip to learn from."""
@@ -82,8 +84,6 @@ class ClipSource:
     def get_held_out(self, number: int) -> Clip | None:
         """A clip of what is not learned from: of a moving video as it is, of stills set in motion."""
         rng = np.random.default_rng((self.seed, number, 1))
-        if not self.held_out:
-            return None
         video, frames = _choose(self.held_out, rng)
         if is_moving(video):
             return self._cut(video, frames, rng)

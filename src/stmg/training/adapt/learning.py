@@ -13,6 +13,7 @@ from stmg.runtimes.torch_corrector import count_correction
 
 WRONG_WEIGHT = 3.0  # how much more a cell counts where the warped labels are wrong, or next to it
 ENCODER_RATE = 0.25  # of the learning rate, for what starts from ImageNet
+WARM_UP = 0.1  # of the steps
 
 
 def correction_loss(
@@ -42,8 +43,8 @@ def group_parameters(module: Corrector) -> list[dict[str, object]]:
     return [{"params": encoder, "share": ENCODER_RATE}, {"params": rest, "share": 1.0}]
 
 
-def one_cycle(part: float, warm_up: float = 0.1) -> float:
+def one_cycle(part: float) -> float:
     """Share of the learning rate after a part of the steps: a rise, then half a cosine."""
-    if part < warm_up:
-        return 0.04 + 0.96 * part / warm_up
-    return max(1e-3, 0.5 + 0.5 * math.cos(math.pi * (part - warm_up) / (1 - warm_up)))
+    if part < WARM_UP:
+        return 0.04 + 0.96 * part / WARM_UP
+    return max(1e-3, 0.5 + 0.5 * math.cos(math.pi * (part - WARM_UP) / (1 - WARM_UP)))

@@ -8,17 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.resolve import ModelSpec, open_adapted, resolve, working_size
+from stmg.checkpoints.kinds import is_export
+from stmg.checkpoints.model_files import list_companion_files, list_model_files
+from stmg.checkpoints.resolve import ModelSpec, as_spec, open_adapted, resolve, working_size
 from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Video
 from stmg.data.folder import open_images
+from stmg.errors import ModelError
 from stmg.runtimes.torch import find_device
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.fit import fit_motion
 from stmg.streaming.motion import AutoMotion
 from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.adapt.train import Adapted, Progress, read_motion, train_corrector
-from stmg.training.adapt.write import list_model_files, write_adapted
+from stmg.training.adapt.write import write_adapted
 from stmg.training.resume import STATE as RESUME
 from stmg.video.frames import Frame
 
@@ -55,8 +58,11 @@ def adapt(
         stmg.adapt("lite0-camvid", "drive.mp4", "lite0-adapted")
         segmenter = stmg.load("lite0-adapted")
     """
-    spec = open_adapted(model if isinstance(model, ModelSpec) else ModelSpec(name=str(model)))
+    spec = open_adapted(as_spec(model))
+    identity = identify(spec)  # first of all: it takes the packages that copying the model will take
     settings, folder = settings or AdaptSettings(), Path(out)
+    if is_export(str(folder)) and not is_export(spec.name):
+        raise ModelError(f"{folder} holds an export, which would be loaded instead; choose another folder")
     size = working_size(spec)
     segmenter = resolve(replace(spec, corrector="none"))
     videos = list_videos([on] if isinstance(on, str | Path) else on)
@@ -65,8 +71,8 @@ def adapt(
         fitting = read_motion(folder / STATE) or fit_motion(segmenter.runtime, Frame(videos[0].image(0, size)))
         segmenter = VideoSegmenter(segmenter.runtime, settings=segmenter.settings, motion=fitting)
     motion, frames = segmenter.settings.motion.name, sum(map(len, videos))
-    device = find_device(spec.device or "cpu")
-    adapted = train_corrector(segmenter, videos, folder / STATE, size, settings, device, on_progress, identify(spec))
+    device = find_device(spec.device)
+    adapted = train_corrector(segmenter, videos, folder / STATE, size, settings, device, on_progress, identity)
     check, whole = adapted.check, False
     if check.helps:
         notes: dict[str, object] = {
@@ -90,7 +96,7 @@ def adapt(
 
 def identify(spec: ModelSpec) -> str:
     """Which weights a model has: another file, or a file that was written since, is another model."""
-    files = [*list_model_files(spec), *([] if spec.weights is None else [Path(spec.weights)])]
+    files = [*list_model_files(spec), *list_companion_files(replace(spec, corrector="none"))]
     stamps = [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.is_file()]
     return "; ".join([spec.name, *sorted(stamps)])
 

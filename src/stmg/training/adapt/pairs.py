@@ -143,7 +143,8 @@ class PairStore:
 
     def draw(self, number: int, batch: int, rng: np.random.Generator) -> list[Tensor]:
         """Some of the `number` pairs that were put, half of the times mirrored."""
-        chosen = rng.choice(min(number, self.capacity), batch, replace=number < batch)
+        kept = min(number, self.capacity)
+        chosen = rng.choice(kept, batch, replace=kept < batch)
         flipped = rng.random() < 0.5
         tensors = []
         for array in self._arrays:

@@ -59,6 +59,8 @@ class Adapted(NamedTuple):
     module: Corrector
     size: tuple[int, int]
     macs: int
+    share: float | None
+    """Of the network's multiply-accumulates; None where those are not known."""
     check: Check
     seconds: float
     steps: int
@@ -97,7 +99,7 @@ def train_corrector(
     finally:
         run.close()
     seconds = run.spent + time.perf_counter() - started
-    return Adapted(run.finished, size, run.macs, check, seconds, run.steps, run.num_pairs)
+    return Adapted(run.finished, size, run.macs, run.share, check, seconds, run.steps, run.num_pairs)
 
 
 def read_motion(folder: Path) -> str | None:
@@ -140,11 +142,11 @@ class _Run:
         self.module = Corrector(classes, shape).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.module.start_from_imagenet()
         self.macs = count_correction(self.module, size)
+        self.share = None if cost is None else self.macs / cost.macs
         self.average = AveragedModel(self.module, multi_avg_fn=moving_average(AVERAGE), use_buffers=True)
         self.optimizer = torch.optim.AdamW(group_parameters(self.module), weight_decay=1e-2)
         self.num_pairs = self.num_clips = self.step = 0
-        self.steps = settings.steps or 0
-        self.pairs = settings.pairs or 0
+        self.steps, self.pairs = settings.steps or 0, settings.pairs or 0
         self.spent = 0.0
         self._begun = time.perf_counter()
         self._store: PairStore | None = None

@@ -1,0 +1,21 @@
+"""H.264: images come back as they went in, nearly, at their rate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from stmg.outputs.h264 import write_h264
+from stmg.video.sources import open_video
+from zoo import panning
+
+
+def test_a_video_has_the_images_at_their_rate(tmp_path: Path) -> None:
+    images = panning(5)
+    write_h264(tmp_path / "pan.mp4", iter(images), fps=29.97, quality=16)
+    with open_video(tmp_path / "pan.mp4") as video:
+        assert abs(video.fps - 29.97) < 0.01
+        frames = [frame.image for frame in video]
+    assert len(frames) == len(images)
+    assert all(np.abs(a.astype(int) - b).mean() < 8 for a, b in zip(images, frames, strict=True))
