@@ -206,6 +206,12 @@ RUNS = (
         minutes=4,
     ),
     Run(
+        name="ddrnet39-camvid-late-uncorrected",
+        page="ddrnet39-camvid",
+        command=("evaluate", "ddrnet39-camvid", CAMVID, "--mode", "realtime", "--corrector", "none"),
+        minutes=4,
+    ),
+    Run(
         name="ddrnet39-camvid-ablations",
         page="ddrnet39-camvid",
         command=("ablate", "ddrnet39-camvid", CAMVID, "--seeds", "2"),

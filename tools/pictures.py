@@ -6,6 +6,7 @@ python tools/pictures.py [--out docs/pictures]
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.streaming.state import FrameResult
 from stmg.video.overlay import draw_labels, draw_mask
 
+ROOT = Path(__file__).parents[1]
 MODEL, STREET, FRAMES, SIZE = "ddrnet23-slim-streets", 900_107, 60, (360, 480)
 FRONT, PERIOD = 6, 12  # from one computed frame to the next where frames are shown beside each other
 PERIODS = (2, 3, 4, 6, 8, 12)
@@ -37,13 +39,14 @@ Truths = Sequence[Image]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "docs" / "pictures")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "pictures")
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     # Fixed ids, so that a picture that did not change is the same file.
     mpl.rcParams.update({"svg.hashsalt": "stmg", "font.family": "DejaVu Sans"})
     draw_modes(out / "modes.svg")
     draw_method(out / "method.svg")
+    draw_distortion(out / "distortion.svg", ROOT / "benchmarks" / "figures" / "distortion.json")
     frames, truths = map(list, zip(*render(STREET, FRAMES, SIZE), strict=True))
     segmenter = stmg.load(MODEL)
     whole = list(segmenter.another(scheduler="always-key").stream(frames))
@@ -55,6 +58,24 @@ def main() -> None:
     draw_trade(out / "trade.svg", segmenter, frames, truths, whole)
     total = sum(path.stat().st_size for path in out.iterdir())
     print(f"{out}: {', '.join(sorted(path.name for path in out.iterdir()))}; {total / 1e6:.2f} MB")
+
+
+def draw_distortion(path: Path, points: Path) -> None:
+    """How the share of pruned blocks goes with the distortion, as `benchmarks/distortion_bias.py` measured it."""
+    rows = json.loads(points.read_text())["rows"]
+    series = {
+        "trained with the distortion bias": ("runs/ddrnet39-dbb/last, with the bias", COMPUTED),
+        "trained without it": ("runs/ddrnet39-plain/last, without the bias", WARM),
+    }
+    figure, axes = plt.subplots(figsize=(9, 3))
+    for name, (row, color) in series.items():
+        distortion, pruned = zip(*rows[row]["points"], strict=True)
+        correlation = f"{rows[row]['correlation']:+.2f}".replace("-", "\N{MINUS SIGN}")
+        label = f"{name}, correlation {correlation}"
+        axes.scatter(distortion, 100 * np.array(pruned), s=14, color=color, label=label)
+    _label(axes, "distortion, mean of the mask", "blocks pruned, %")
+    axes.legend(frameon=False, fontsize=9)
+    _save(figure, path)
 
 
 def run(

@@ -102,8 +102,11 @@ def test_a_large_checkpoint_is_found_in_a_checkout_then_in_the_cache_then_on_the
     monkeypatch.setattr(locate, "user_cache_path", lambda *_, **__: tmp_path / "cache")
     with pytest.raises(ModelError, match=r"copy weights/ddrnet39-camvid of the repository to .*cache"):
         find_checkpoint("ddrnet39-camvid")
-    network.push_to_hub("stmg/ddrnet39-camvid")
-    assert find_checkpoint("ddrnet39-camvid").parent.name == "stmg"
+    network.push_to_hub("me/ddrnet39-camvid")
+    with pytest.raises(ModelError, match="or set STMG_HUB to the account of the Hub that has it"):
+        find_checkpoint("ddrnet39-camvid")
+    monkeypatch.setenv("STMG_HUB", "me")
+    assert find_checkpoint("ddrnet39-camvid").parent.name == "me"
     for place in ("cache/weights", "checkout"):
         folder = network.save_pretrained(tmp_path / place / "ddrnet39-camvid")
         assert find_checkpoint("ddrnet39-camvid") == folder

@@ -223,6 +223,8 @@ def test_an_error_in_the_users_own_function_keeps_its_traceback_and_is_no_bug_of
     [
         ("missing.mp4", "model", [], "does not exist"),
         ("video.mp4", "nowhere", [], "no checkpoint at"),
+        ("video.mp4", "small-street", [], "no checkpoint at small-street; did you mean small-streets?"),
+        ("video.mp4", "nowhere.onnx", [], "nowhere.onnx does not exist"),
         ("video.mp4", "ddrnet23-slim", [], "without weights"),
         ("video.mp4", "model", ["--scheduler", "often"], "no scheduler is called"),
         ("video.mp4", "model", ["--scheduler", "fixed:period=often"], "period takes a number"),
@@ -452,7 +454,8 @@ def test_a_limit_steers_the_budget_and_the_summary_says_what_was_measured(sample
         audits = [json.loads(line)["audit"] for line in (tmp_path / mode / "records.jsonl").read_text().splitlines()]
         number = sum(audit is not None for audit in audits)
         assert number >= 2
-        assert re.search(rf"measured change [0-9.]+% of pixels over {number} anchors", done.stdout)
+        assert re.search(rf"measured change [0-9.]+% of pixels, on {number} of ", done.stdout)
+        assert "above the goal of 0.1%" in done.stdout
     done = run_segment(samples, tmp_path / "paper", "--mode", "online", "--max-change", "2%", "--scheduler", "paper")
     assert done.returncode == 2
     assert "max_change steers a drift budget, and the scheduler paper has none" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,12 +12,12 @@ from platformdirs import user_cache_path
 from stmg.checkpoints.card import CARD
 from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
 from stmg.errors import MissingPackageError, ModelError, first_line, install_command
+from stmg.runtimes.graph import GRAPH_SUFFIXES
 
 WEIGHTS = "model.safetensors"
 LARGE = ("ddrnet39-camvid",)
 """Checkpoints too large for the package: in the repository's `weights/`, in the cache, or on the Hub."""
-HUB_OWNER = "STMG_HUB"  # environment variable: whose Hub repositories hold them
-_OWNER = "stmg"
+HUB_OWNER = "STMG_HUB"  # environment variable: whose Hub repositories hold them; nobody's is trusted unasked
 
 
 def shipped_names() -> tuple[str, ...]:
@@ -36,8 +37,12 @@ def find_checkpoint(name: str | Path) -> Path:
         return _find_large(name)
     if name.count("/") == 1 and not folder.parent.exists() and not name.startswith((".", "/")):
         return _download(name)
-    known = ", ".join((*shipped_names(), *LARGE))
-    raise ModelError(f"no checkpoint at {name}; give a checkpoint folder, a Hub id or a shipped name ({known})")
+    if folder.suffix in GRAPH_SUFFIXES:
+        raise ModelError(f"{name} does not exist")
+    known = (*shipped_names(), *LARGE)
+    near = get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]}?" if near else f"give a folder, a Hub id or a shipped name ({', '.join(known)})"
+    raise ModelError(f"no checkpoint at {name}; {hint}")
 
 
 def _find_large(name: str) -> Path:
@@ -45,12 +50,12 @@ def _find_large(name: str) -> Path:
     for place in (_checkout(), cache):
         if (place / name / CARD).is_file():
             return place / name
-    try:
-        return _download(f"{os.environ.get(HUB_OWNER, _OWNER)}/{name}")
-    except (MissingPackageError, ModelError) as error:
-        raise ModelError(
-            f"{name} does not come with the package: copy weights/{name} of the repository to {cache} ({error})"
-        ) from None
+    if owner := os.environ.get(HUB_OWNER):
+        return _download(f"{owner}/{name}")
+    raise ModelError(
+        f"{name} does not come with the package: copy weights/{name} of the repository to {cache}, or set {HUB_OWNER} "
+        "to the account of the Hub that has it"
+    )
 
 
 def _shipped() -> Path:

@@ -35,7 +35,7 @@ def ablate(
     as_json: AsJson = False,
     threads: Threads = None,
 ) -> None:
-    """Measure what each part is worth: the rows of the paper's ablations, and ours."""
+    """Measure what each part is worth: the rows of the paper's ablations, and stmg's own."""
     from stmg.evaluation.ablate import ablate as run
 
     console = Console(stderr=as_json)

@@ -118,7 +118,8 @@ def segment(
         sinks = Background(_make_sinks(source, out, save, video, segmenter, areas, background))
         frames = pace_source(video) if pace else video
         with segmenter.runtime.exact_patterns() if exact else nullcontext():
-            summary = _run(segmenter, frames, video.num_frames, sinks, console, Summary(mode))
+            summary = Summary(mode, max_change=segmenter.settings.max_change)
+            _run(segmenter, frames, video.num_frames, sinks, console, summary)
         summary.damaged = video.damaged
         summary.dropped, summary.dropped_early = frames.dropped, frames.dropped_early
     console.print(summary.table())
@@ -171,8 +172,8 @@ def _run(
     sinks: Sink,
     console: Console,
     summary: Summary,
-) -> Summary:
-    """Segment into the sinks; what was done, and what ended it early."""
+) -> None:
+    """Segment into the sinks; the summary gets what was done, and what ended it early."""
     with sinks, progress_bar(console) as progress:
         task = progress.add_task("segmenting", total=num_frames, status="")
         try:
@@ -185,7 +186,6 @@ def _run(
             summary.interrupted = True
         except SourceLostError as error:
             summary.lost = str(error)
-    return summary
 
 
 def _stand_ins(segmenter: VideoSegmenter, mode: str, exact: bool) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ class Summary:
     milliseconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     motion: Counter[str] = field(default_factory=Counter)
     """Frames by where their flow came from."""
+    max_change: float | None = None
+    """The goal that the stream was steered by."""
     macs: int = 0
     num_counted: int = 0
     """Frames whose MACs could be counted."""
@@ -88,7 +90,8 @@ class Summary:
 
     def table(self) -> Table:
         table = Table("level")
-        for head in ("frames", "share", "mean ms"):
+        # Offline a frame waits for the next computed one, whoever takes how long.
+        for head in ("frames", "share", "waits, ms" if self.mode == "offline" else "mean ms"):
             table.add_column(head, justify="right")
         for level, count in sorted(self.frames.items()):
             mean = self.milliseconds[level] / count
@@ -124,11 +127,17 @@ class Summary:
     def audit_lines(self) -> list[str]:
         """How far what was shown had come from what the network says, where that was measured."""
         if not self.audits:
-            return []
-        anchors = f"{self.audits} anchor" + "s" * (self.audits > 1)
+            return ["change not measured: too few computed frames"] * bool(self.frames["carry"])
         own = "not known" if self.flicker is None else f"{self.flicker:.1%}"
-        change = f"{self.changed_sum / self.audits:.1%}"
-        return [f"measured change {change} of pixels over {anchors} (the network's own flicker: {own})"]
+        change = self.changed_sum / self.audits
+        computed = f"{self.audits} of {self.runs} computed frames"
+        lines = [f"measured change {change:.1%} of pixels, on {computed} (the network's own flicker: {own})"]
+        if self.max_change is not None and change > self.max_change:
+            lines.append(
+                f"above the goal of {self.max_change:.1%}: the budget follows within a factor of 8, a step with each "
+                "computed frame; on a short video use stmg tune"
+            )
+        return lines
 
     def trouble_lines(self) -> list[str]:
         """What went wrong, in lines."""
