@@ -225,6 +225,9 @@ def _resolve_model(spec: ModelSpec, model: object) -> VideoSegmenter:
             activation=spec.activation,
             threshold=spec.threshold,
         )
+        if graph.input_size is not None and spec.size not in (None, graph.input_size):
+            own = "x".join(map(str, graph.input_size))
+            raise SettingsError(f"size: {spec.name} computes frames of {own}, and no other")
         return VideoSegmenter(graph, settings=settings_without_card(spec))
     if is_export(spec.name):
         refuse(spec, model, NOT_FOR_EXPORTS)

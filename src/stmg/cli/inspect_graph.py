@@ -10,8 +10,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from stmg.errors import SettingsError
-
 if TYPE_CHECKING:
     from stmg.checkpoints.resolve import ModelSpec
 
@@ -44,7 +42,7 @@ class GraphInspection:
 
     def table(self) -> Table:
         size = "any size" if self.size is None else f"{self.size[0]}x{self.size[1]}"
-        table = Table("", "name", "", title=f"{escape(self.model)} at {size}")
+        table = Table("part", "name", "what it is", title=f"{escape(self.model)} at {size}")
         for part in self.parts:
             table.add_row(part.kind, escape(part.name), escape(part.detail))
         return table
@@ -71,9 +69,6 @@ def inspect_graph(spec: ModelSpec) -> GraphInspection:
     from stmg.runtimes.graph import GraphRuntime
 
     runtime = resolve(spec).runtime
-    if spec.size not in (None, runtime.input_size) and runtime.input_size is not None:
-        own = f"{runtime.input_size[0]}x{runtime.input_size[1]}"
-        raise SettingsError(f"size: {spec.name} computes frames of {own}, and no other")
     if isinstance(runtime, ExportedRuntime):
         manifest = runtime.manifest
         costs = manifest.costs
@@ -98,7 +93,7 @@ def inspect_graph(spec: ModelSpec) -> GraphInspection:
         )
     assert isinstance(runtime, GraphRuntime)
     graph = runtime.graph
-    parts = [GraphPart("input", "", _shape(graph.shape))]
+    parts = [GraphPart("input", "image", _shape(graph.shape))]
     parts += [GraphPart("output", output.name, _shape(output.shape)) for output in graph.outputs]
     return GraphInspection(
         model=spec.name,

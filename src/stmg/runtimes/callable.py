@@ -34,7 +34,7 @@ class CallableRuntime:
     one_at_a_time = True
     """Offline mode computes several frames at once; a function that knows nothing of threads is spared them."""
     has_mask_generator = False
-    notes: tuple[str, ...] = ("a black box: frames are computed whole, at a smaller scale, or carried",)
+    notes: tuple[str, ...] = ("a black box: frames are computed whole or carried",)
 
     def __init__(
         self, function: Callable[[Image], Any], activation: str | None = None, threshold: float | None = None
