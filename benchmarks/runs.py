@@ -122,7 +122,7 @@ def _streets_benchmark(model: str) -> Run:
         name=model,
         page="streets",
         command=("benchmark", model, "street:0-0", "--baselines", "--frames", "120", "--repeats", "2"),
-        minutes=6,
+        minutes=4,
         network=model,
         rows=_rows("PyTorch", paper=True),
     )
@@ -141,7 +141,7 @@ def _streets_run(motion: str) -> Run:
 
 
 RUNS = (
-    *_camvid_runs("ddrnet23-slim-camvid", "slim", (15, 7), paper=True),
+    *_camvid_runs("ddrnet23-slim-camvid", "slim", (9, 5), paper=True),
     Run(
         name="ddrnet23-slim-camvid-larger-budget",
         page="ddrnet23-slim-camvid",
@@ -167,19 +167,10 @@ RUNS = (
         name="ddrnet23-slim-camvid-ablations",
         page="ddrnet23-slim-camvid",
         command=("ablate", "ddrnet23-slim-camvid", CAMVID, "--seeds", "2"),
-        minutes=6,
+        minutes=4,
     ),
     *(_realtime_run(motion) for motion in ("dis", "dis-fine")),
-    *_camvid_runs("lite0-camvid", "lite0", (15, 8), paper=False),
-    Run(
-        name="lite0-camvid-offline",
-        page="lite0-camvid",
-        exports=_exports("lite0-camvid", "exports/lite0", "onnx"),
-        command=("benchmark", "exports/lite0/onnx", CAMVID, "--mode", "offline", *MEASURED),
-        minutes=2,
-        network="lite0-camvid",
-        runtime="ONNX Runtime",
-    ),
+    *_camvid_runs("lite0-camvid", "lite0", (8, 5), paper=False),
     # Of a network this heavy, less: a pass of it over the frames takes most of a minute.
     Run(
         name="ddrnet39-camvid",
@@ -203,13 +194,13 @@ RUNS = (
         name="ddrnet39-camvid-late",
         page="ddrnet39-camvid",
         command=("evaluate", "ddrnet39-camvid", CAMVID, "--mode", "realtime"),
-        minutes=4,
+        minutes=3,
     ),
     Run(
         name="ddrnet39-camvid-late-uncorrected",
         page="ddrnet39-camvid",
         command=("evaluate", "ddrnet39-camvid", CAMVID, "--mode", "realtime", "--corrector", "none"),
-        minutes=4,
+        minutes=3,
     ),
     Run(
         name="ddrnet39-camvid-ablations",

@@ -32,7 +32,7 @@ def write_drive(path: Path) -> None:
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=15)
         stream.height, stream.width, stream.pix_fmt = *SIZE, "yuv420p"
-        for image, _ in render(7, 12, SIZE):
+        for image, _ in render(7, 15, SIZE):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
         container.mux(stream.encode(None))
 

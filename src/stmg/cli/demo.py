@@ -46,7 +46,7 @@ STREETS = (Street("drive", 900_107, "drive", 1.0), Street("fixed camera", 900_21
 
 NEXT = (
     "segment YOUR_VIDEO --model ddrnet23-slim-camvid --out out/mine",
-    "tune ddrnet23-slim-camvid YOUR_VIDEO --max-change 1%",
+    "tune ddrnet23-slim-camvid YOUR_VIDEO --max-change 2.5%",
     "demo --live",
 )
 
