@@ -91,13 +91,14 @@ class IndexedVideo:
                 stream = container.streams.best("video")
                 if stream is None:
                     raise VideoError(f"{self.path} holds no video")
-                packets = [packet for packet in container.demux(stream) if packet.size and not packet.is_discard]
-                timestamps = sorted(packet.pts for packet in packets if packet.pts is not None)
+                # Of each packet its time alone: the packets themselves are the whole file.
+                times = [packet.pts for packet in container.demux(stream) if packet.size and not packet.is_discard]
                 fps = float(stream.average_rate) if stream.average_rate else None
         except (av.FFmpegError, OSError) as error:
             raise VideoError(f"{self.path} cannot be read as a video: {error}") from None
-        if not packets:
+        if not times:
             raise VideoError(f"{self.path} holds no frames")
+        timestamps = sorted(time for time in times if time is not None)
         if not timestamps:
             raise VideoError(f"the frames of {self.path} have no times: put it into MP4, ffmpeg -i IN -c copy OUT.mp4")
         return _Index(timestamps, fps)
