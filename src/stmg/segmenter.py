@@ -22,7 +22,7 @@ from stmg.streaming.offline import Offline
 from stmg.streaming.online import Online
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.settings import MODES, StreamSettings, make_settings
+from stmg.streaming.settings import StreamSettings, check_mode, make_settings
 from stmg.streaming.state import FrameResult, FrameState
 from stmg.streaming.working_size import choose_size, restore, shrink, shrink_timed, stream_at_size
 from stmg.video.frames import Frame, as_frame
@@ -96,8 +96,8 @@ class VideoSegmenter(Pretrained):
             for live sources, and online for other iterables, whose frames may not be there yet.
         executor: runs the network in realtime; streams that share one share its workers.
         """
-        if mode not in (None, *MODES):
-            raise SettingsError(f"mode is one of {', '.join(MODES)}; got {mode!r}")
+        if mode is not None:
+            check_mode(mode)
         if isinstance(source, str | Path | int):
             with closing(open_video(source)) as opened:
                 yield from self.stream(opened, mode=mode, executor=executor)

@@ -1,4 +1,4 @@
-"""The metrics of `stmg serve`, from what it tells Prometheus."""
+"""The metrics of `stmg serve`, as its collector names them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def metrics_page() -> str:
     return "\n".join(
         [
             "# Metrics\n",
-            "What `stmg serve` tells Prometheus at `/metrics`, besides memory and processor of the process.\n",
+            "What Prometheus reads at `/metrics` of `stmg serve`, besides memory and processor of the process.\n",
             "| metric | type | labels | |",
             "|---|---|---|---|",
             *rows,

@@ -1,4 +1,4 @@
-"""Kinds of models, told by their names: graph files, exported folders, networks of the package, functions of a user."""
+"""Kinds of models, by their names: graph files, exported folders, networks of the package, functions of a user."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from stmg.checkpoints.card import CARD
+from stmg.errors import ModelError
 from stmg.runtimes.graph import GRAPH_SUFFIXES
 from stmg.runtimes.manifest import MANIFEST
 
@@ -18,6 +19,12 @@ def is_graph_file(name: str) -> bool:
 def is_export(name: str) -> bool:
     """Whether this is a folder that stmg exported."""
     return (Path(name) / MANIFEST).is_file()
+
+
+def refuse_export(folder: Path) -> None:
+    """An error where a folder, to which a checkpoint is to be written, holds an export."""
+    if is_export(str(folder)):
+        raise ModelError(f"{folder} holds an export, which would be loaded instead; choose another folder")
 
 
 def is_exported(name: str) -> bool:

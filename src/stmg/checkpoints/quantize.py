@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from stmg.checkpoints.silence import without_warnings_logged
 from stmg.errors import SettingsError
+from stmg.runtimes.onnxruntime import import_onnxruntime
 from stmg.runtimes.openvino import import_openvino
 
 Inputs = dict[str, NDArray[np.generic]]
@@ -29,7 +29,7 @@ def quantize(graph: Path, to: str, batches: Batches) -> None:
 
 
 def _quantize_onnx(graph: Path, batches: Batches) -> None:
-    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    import_onnxruntime()  # first: then it sends no telemetry
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 

@@ -9,10 +9,7 @@ from typing import Any
 
 from stmg.checkpoints.card import parse_card, read_card
 from stmg.checkpoints.correctors import has_corrector, load_corrector, read_corrector_card
-from stmg.checkpoints.kinds import is_code, is_export, is_user_function
-from stmg.checkpoints.kinds import is_exported as is_exported
-from stmg.checkpoints.kinds import is_graph_file as is_graph_file
-from stmg.checkpoints.kinds import is_network as is_network
+from stmg.checkpoints.kinds import is_code, is_export, is_graph_file, is_user_function
 from stmg.checkpoints.locate import find_checkpoint
 from stmg.checkpoints.refusals import (
     NOT_FOR_CALLABLES,

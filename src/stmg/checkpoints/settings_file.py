@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Literal
 
 import yaml
 
 from stmg.errors import SettingsError
 from stmg.files import build_dataclass, read_mapping, write_atomically
 from stmg.streaming.schedulers import Scheduler, read_scheduler
+from stmg.streaming.settings import Mode
 from stmg.video.frames import check_size
 
 
@@ -28,7 +28,7 @@ class SavedSettings:
         runtime: openvino
     """
 
-    mode: Literal["offline", "online", "realtime"] | None = None
+    mode: Mode | None = None
     scheduler: dict[str, object] | None = None
     """The scheduler of online mode: its name and its settings."""
     offline: dict[str, object] | None = None

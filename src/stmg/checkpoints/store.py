@@ -17,7 +17,7 @@ from stmg.checkpoints.describe import (
     corrector_of_segmenter,
     network_of_segmenter,
 )
-from stmg.checkpoints.kinds import is_export
+from stmg.checkpoints.kinds import refuse_export
 from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.checkpoints.resolve import ANY_SIZE
 from stmg.checkpoints.tensor_files import write_tensors
@@ -52,8 +52,7 @@ def save(
     else:
         kind = type(model).__name__
         raise ModelError(f"save takes an accelerated network or a segmenter, not a {kind}; first: stmg.accelerate(...)")
-    if is_export(str(folder)):
-        raise ModelError(f"{folder} holds an export, which would be loaded instead; choose another folder")
+    refuse_export(folder)
     if corrector is None:
         refuse_other_corrector(folder)
     folder.mkdir(parents=True, exist_ok=True)

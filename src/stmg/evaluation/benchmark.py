@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stmg.checkpoints.resolve import ModelSpec, resolve
+from stmg.checkpoints.resolve import ModelSpec, as_spec, resolve
 from stmg.errors import SettingsError
 from stmg.evaluation.entries import Entry, make_entries
-from stmg.evaluation.inputs import Subject, as_spec, describe_settings, open_model
+from stmg.evaluation.inputs import Subject, describe_settings, open_model
 from stmg.evaluation.machine import busy_warning, this_machine
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.evaluation.measuring.clip import Clip, read_clip, split_videos
@@ -26,13 +26,13 @@ from stmg.evaluation.method import BASE, ONLINE, Method
 from stmg.evaluation.results import (
     BenchmarkResult,
     BenchmarkRow,
-    Mode,
     PassRow,
     RealtimeRow,
     Size,
     SizeBenchmark,
     percent,
 )
+from stmg.streaming.settings import Mode, check_mode
 from stmg.streaming.state import FrameResult
 from stmg.video.addresses import hide_credentials
 from stmg.video.frames import Frame
@@ -82,9 +82,7 @@ def benchmark(
 
     After Ctrl-C the result has the sizes until then, and `interrupted` is True.
     """
-    modes = tuple(each for each in MODES if mode in (None, each))
-    if not modes:
-        raise SettingsError(f"mode is one of {', '.join(sorted(MODES))}; got {mode!r}")
+    modes = MODES if mode is None else (check_mode(mode),)
     if rate is not None and ("realtime" not in modes or rate <= 0):
         raise SettingsError(f"rate is for realtime, in frames per second above 0; got {rate:g} and the mode {mode}")
     warning = busy_warning()

@@ -16,12 +16,13 @@ from stmg.evaluation.machine import this_machine
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix, Consistency, Correspondence
 from stmg.evaluation.measuring.meters import StreamMeter
 from stmg.evaluation.measuring.streams import StreamFigures, needs_vectors, read_frames
-from stmg.evaluation.results import EvaluationResult, FrameRecord, Mode, PairScores, Size, percent
+from stmg.evaluation.results import EvaluationResult, FrameRecord, PairScores, Size, percent
 from stmg.evaluation.thumbnails import Thumbnails
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.flow import warp
 from stmg.streaming.motion import NoMotion
 from stmg.streaming.schedulers import FixedPeriod, Level
+from stmg.streaming.settings import Mode
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame, Image
 from stmg.video.labels import Labels

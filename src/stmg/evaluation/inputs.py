@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stmg.checkpoints.resolve import ModelSpec, resolve, working_size
+from stmg.checkpoints.resolve import ModelSpec, as_spec, resolve, working_size
 from stmg.data.catalogue import open_dataset
 from stmg.data.dataset import Dataset, Video
 from stmg.errors import DataError
-from stmg.evaluation.results import Mode, Size
+from stmg.evaluation.results import Size
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AlwaysKey, PaperScheduler, Scheduler
+from stmg.streaming.settings import Mode
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
 
@@ -43,15 +44,11 @@ def open_model(model: Model, size: Size | None = None, name: str | None = None) 
     if isinstance(model, VideoSegmenter):
         # Another one over the same weights, so that the caller's stream is not disturbed.
         return Subject(model.another(), name or "segmenter", size or model.runtime.input_size or DEFAULT_SIZE)
-    spec = as_spec(model, size)
+    spec = as_spec(model)
+    spec = replace(spec, size=size or spec.size)
     meant = working_size(spec)
     segmenter = resolve(spec)
     return Subject(segmenter, name or spec.name, spec.size or segmenter.runtime.input_size or meant)
-
-
-def as_spec(model: ModelSpec | str | Path, size: Size | None = None) -> ModelSpec:
-    spec = model if isinstance(model, ModelSpec) else ModelSpec(name=str(model))
-    return spec if size is None else replace(spec, size=size)
 
 
 def open_data(data: Dataset | str | Path, split: str, subject: Subject) -> Dataset:

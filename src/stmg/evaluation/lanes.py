@@ -12,11 +12,11 @@ from stmg.errors import SettingsError
 from stmg.evaluation.inputs import describe_settings
 from stmg.evaluation.measuring.delayed import DelayedExecutor, LastFinished
 from stmg.evaluation.measuring.meters import StreamMeter
-from stmg.evaluation.results import Mode, ModeScores
+from stmg.evaluation.results import ModeScores
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import Level
-from stmg.streaming.settings import MODES
+from stmg.streaming.settings import Mode, check_mode
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame
 
@@ -172,8 +172,8 @@ def make_lanes(
     segmenter: VideoSegmenter, num_classes: int, mode: str | None, network_intervals: Sequence[int] | None
 ) -> list[SteppedLane | OfflineLane]:
     """The lanes of a mode; online and offline if none is chosen."""
-    if mode not in (None, *MODES):
-        raise SettingsError(f"mode is one of {', '.join(MODES)}; got {mode!r}")
+    if mode is not None:
+        check_mode(mode)
     if network_intervals is not None and mode != "realtime":
         raise SettingsError(f"network_intervals are for realtime; mode is {mode or 'not given'}")
     intervals = NETWORK_INTERVALS if network_intervals is None else network_intervals

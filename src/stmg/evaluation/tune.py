@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.resolve import ModelSpec
+from stmg.checkpoints.resolve import ModelSpec, as_spec
 from stmg.checkpoints.settings_file import SavedSettings, scheduler_fields
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation.entries import as_export
-from stmg.evaluation.inputs import Subject, as_spec, open_model, takes_size
+from stmg.evaluation.inputs import Subject, open_model, takes_size
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.measuring.clip import Clip, read_clip
 from stmg.evaluation.results import Goal, Size, TuneOutcome, TuneResult, TuneSetting
@@ -57,7 +57,8 @@ def tune(
     frames: how many to look at: half of each video to choose, the other half to check.
     """
     tell = on_progress or (lambda progress: None)
-    spec = as_spec(model, size)
+    spec = as_spec(model)
+    spec = replace(spec, size=size or spec.size)
     first = open_model(spec, name=name)
     clip = read_clip(str(source), first.size, frames, vectors=False)
     if goal.max_loss is not None and clip.dataset is None:

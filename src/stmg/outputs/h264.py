@@ -14,7 +14,7 @@ from stmg.video.frames import Image
 def write_h264(path: Path, images: Iterable[Image], fps: float, quality: int) -> None:
     """Write RGB images of one size, both sides even.
 
-    quality: x264's constant rate factor; 16 is hardly told from the images, 23 is small.
+    quality: x264's constant rate factor; 16 looks as the images do, 23 makes a small file.
     """
     with av.open(str(path), "w") as container:
         rate = Fraction(fps).limit_denominator(1001)

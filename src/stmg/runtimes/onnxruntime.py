@@ -23,6 +23,14 @@ PASSING = {
 }
 
 
+def import_onnxruntime() -> Any:
+    """The package `onnxruntime`, without the telemetry that it sets up when it is imported."""
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    import onnxruntime
+
+    return onnxruntime
+
+
 class OnnxRuntime:
     """ONNX Runtime on the CPU."""
 
@@ -31,14 +39,13 @@ class OnnxRuntime:
     where = "CPUExecutionProvider"
 
     def __init__(self, threads: int | None = None) -> None:
-        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # which it sets up when it is imported
         try:
             import onnx
-            import onnxruntime
+
+            self._onnx, self._runtime = onnx, import_onnxruntime()
         except ImportError:
             raise MissingPackageError(f"the runtime onnxruntime needs: {install_command('onnx')}") from None
-        self._onnx, self._runtime = onnx, onnxruntime
-        self.version = str(onnxruntime.__version__)
+        self.version = str(self._runtime.__version__)
         self.threads = threads
 
     def for_throughput(self) -> OnnxRuntime:

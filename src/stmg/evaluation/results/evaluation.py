@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from stmg.errors import require
 from stmg.evaluation.results.common import FrameCost, Picture, Result, Size
 from stmg.streaming.schedulers import Level
-
-Mode = Literal["offline", "online", "realtime"]
+from stmg.streaming.settings import Mode
 
 
 @dataclass(frozen=True)

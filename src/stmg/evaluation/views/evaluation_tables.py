@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stmg.evaluation.results import EvaluationResult, FrameCost, Mode, ModeScores, StreamScores
+from stmg.evaluation.results import EvaluationResult, FrameCost, ModeScores, StreamScores
 from stmg.evaluation.views.text_table import (
     NOT_COUNTED,
     NOTHING,
@@ -14,6 +14,7 @@ from stmg.evaluation.views.text_table import (
     number,
     size_text,
 )
+from stmg.streaming.settings import Mode
 
 DISTANCES: dict[Mode, tuple[str, str]] = {
     "online": ("Online: mIoU by distance from the last key frame", "frames since"),

@@ -8,13 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.kinds import is_export
+from stmg.checkpoints.kinds import is_export, refuse_export
 from stmg.checkpoints.model_files import list_companion_files, list_model_files
 from stmg.checkpoints.resolve import ModelSpec, as_spec, open_adapted, resolve, working_size
 from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Video
 from stmg.data.folder import open_images
-from stmg.errors import ModelError
 from stmg.runtimes.torch import find_device
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.fit import fit_motion
@@ -61,8 +60,8 @@ def adapt(
     spec = open_adapted(as_spec(model))
     identity = identify(spec)  # first of all: it takes the packages that copying the model will take
     settings, folder = settings or AdaptSettings(), Path(out)
-    if is_export(str(folder)) and not is_export(spec.name):
-        raise ModelError(f"{folder} holds an export, which would be loaded instead; choose another folder")
+    if not is_export(spec.name):  # an export is copied over one
+        refuse_export(folder)
     size = working_size(spec)
     segmenter = resolve(replace(spec, corrector="none"))
     videos = list_videos([on] if isinstance(on, str | Path) else on)
