@@ -1,15 +1,21 @@
 """Correction: carried frames are mended in every mode, computed ones are left alone."""
 
+from functools import reduce
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.anchors import compute_anchor
+from stmg.streaming.anchors import Side, blend, compute_anchor, correct_between, shrink
 from stmg.streaming.correction import AnchorEvidence, correct, make_evidence, view_blended, view_warped
 from stmg.streaming.cost import Cost
+from stmg.streaming.flow import compose, invert
 from stmg.streaming.foreground import Segmentation
+from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.schedulers import FixedPeriod, Level
+from stmg.streaming.windows import STRIDE, find_marks
 from stmg.video.frames import Frame
 from zoo import colors, panning, texture
 
@@ -37,15 +43,14 @@ class Painter:
         return Cost(macs=7, params=2)
 
 
-@pytest.mark.parametrize("mode", ["offline", "online"])
-def test_carried_frames_are_corrected_and_computed_ones_are_not(mode):
+def test_carried_frames_are_corrected_and_computed_ones_are_not():
     painter, frames = Painter(), panning(9)
-    every = FixedPeriod(4, Level.CARRY)
-    options = {"scheduler": every, "offline": every, "fusion": 0}
-    plain = list(VideoSegmenter(colors, **options).stream(frames, mode=mode))
-    results = list(VideoSegmenter(colors, corrector=painter, **options).stream(frames, mode=mode))
+    options = {"scheduler": FixedPeriod(4, Level.CARRY), "fusion": 0}
+    plain = list(VideoSegmenter(colors, **options).stream(frames, mode="online"))
+    results = list(VideoSegmenter(colors, corrector=painter, **options).stream(frames, mode="online"))
     for before, after in zip(plain, results, strict=True):
         assert before.level is after.level
+        assert after.corrected is (after.level is Level.CARRY)
         if after.level is Level.KEY:
             assert np.array_equal(before.labels, after.labels)
             continue
@@ -56,6 +61,45 @@ def test_carried_frames_are_corrected_and_computed_ones_are_not(mode):
     image, before, logits = painter.seen[0]
     assert image.shape == before.shape == (48, 64, 3)
     assert logits.shape == (12, 16, CLASSES)
+
+
+def test_offline_some_frames_are_corrected_and_the_others_blended_from_them():
+    every = FixedPeriod(2 * STRIDE, Level.CARRY)
+    frames = [texture(*SIZE)] * (2 * STRIDE + 1)
+    results = list(VideoSegmenter(colors, corrector=Painter(), offline=every).stream(frames, mode="offline"))
+    assert [result.index for result in results if result.corrected] == [STRIDE]
+    middle, anchor = results[STRIDE], results[0]
+    assert (middle.labels[:, :60] == 2).all()
+    assert (middle.macs, results[1].macs) == (7, 0)
+    assert middle.changed.shape == (12, 16)
+    repainted = middle.labels != anchor.labels
+    near, far = (results[at].labels[repainted] == 2 for at in (STRIDE - 1, 1))
+    assert near.mean() > 0.9  # as the corrected frame, which it is next to
+    assert far.mean() < 0.1  # as the computed one
+
+
+def test_a_corrected_frame_is_blended_from_both_anchors_as_by_hand():
+    every, frames = FixedPeriod(2 * STRIDE, Level.CARRY), panning(2 * STRIDE + 1)
+    results = list(VideoSegmenter(colors, corrector=Painter(), offline=every).stream(frames, mode="offline"))
+    motion, views = DisMotion(), [make_view(Frame(image)) for image in frames]
+    back = [motion.estimate(*pair).flow for pair in pairwise(views)]
+    to_left = reduce(compose, back[:STRIDE])
+    to_right = reduce(compose, [invert(flow) for flow in back[: STRIDE - 1 : -1]])
+    one, two = (compute_anchor(CallableRuntime(colors), Frame(frames[at]), Painter()) for at in (0, 2 * STRIDE))
+    middle = correct_between(Painter(), Side(one, to_left, STRIDE), Side(two, to_right, STRIDE), frames[STRIDE])
+    assert np.array_equal(results[STRIDE].labels, middle.labels)
+    to_one = reduce(compose, back[: STRIDE - 2])
+    to_middle = reduce(compose, [invert(flow) for flow in (back[STRIDE - 1], back[STRIDE - 2])])
+    sides = Side(one, to_one, STRIDE - 2), Side(middle, to_middle, 2)
+    assert np.array_equal(results[STRIDE - 2].labels, blend(*sides, shrink(frames[STRIDE - 2])))
+
+
+@pytest.mark.parametrize(
+    ("length", "stride", "marks"),
+    [(1, 8, [0, 1]), (8, 8, [0, 8]), (9, 8, [0, 4, 9]), (20, 8, [0, 7, 13, 20]), (20, None, [0, 20])],
+)
+def test_marks_are_even(length, stride, marks):
+    assert find_marks(length, stride) == marks
 
 
 def test_realtime_corrects_what_is_older_than_its_frame():
@@ -76,9 +120,9 @@ def test_offline_does_without_one_that_is_no_help_between_two_computed_frames():
 
 def test_what_was_warped_stays_where_the_mask_is_weak():
     anchor = compute_anchor(CallableRuntime(colors), Frame(texture(*SIZE)), Painter())
-    shown, mask = correct(Painter(0.05), view_warped(anchor.evidence, None, texture(*SIZE)), anchor.shown, 0.5)
-    assert shown.labels is anchor.labels
-    assert mask.max() == np.float32(0.05)
+    corrected = correct(Painter(0.05), view_warped(anchor.evidence, None, texture(*SIZE)), anchor.shown, 0.5)
+    assert corrected.shown.labels is anchor.labels
+    assert corrected.mask.max() == np.float32(0.05)
 
 
 def test_a_foreground_is_corrected_softly():
@@ -86,7 +130,7 @@ def test_a_foreground_is_corrected_softly():
     shown = Segmentation(np.zeros(SIZE, np.uint8), probability)
     evidence = make_evidence(texture(*SIZE), shown, None, 2)
     assert np.allclose(np.exp(evidence.logits[:, :, 1]), 0.2)
-    corrected, _ = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), shown, 0.5)
+    corrected = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), shown, 0.5).shown
     assert corrected.probability[:, :56].min() > 0.9
     assert np.allclose(corrected.probability[:, 72:], 0.2)
     assert corrected.labels[:, :56].all()
@@ -98,6 +142,16 @@ def test_labels_alone_count_as_certain():
     labels[48:] = 2
     evidence = make_evidence(texture(*SIZE), Segmentation(labels), None, CLASSES)
     assert np.array_equal(evidence.logits.argmax(2), labels[4::8, 4::8])
+
+
+def test_what_has_no_label_is_no_class_and_stays_so():
+    labels = np.full(SIZE, 255, np.uint8)
+    labels[48:] = 1
+    evidence = make_evidence(texture(*SIZE), Segmentation(labels), None, CLASSES)
+    assert np.allclose(np.exp(evidence.logits[:5]), 1 / CLASSES)
+    corrected = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), Segmentation(labels), 0.5).shown
+    assert (corrected.labels[:48] == 255).all()
+    assert (corrected.labels[48:, :60] == 2).all()
 
 
 def test_probabilities_of_any_resolution_are_brought_to_the_grid():

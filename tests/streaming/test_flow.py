@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stmg.streaming.flow import compose, warp
+from stmg.streaming.flow import compose, sample_maps, warp
 from zoo import panning
 
 
@@ -45,3 +45,12 @@ def test_no_flow_warps_nothing():
     values = np.random.default_rng(0).random((6, 8)).astype(np.float32)
     assert warp(values, None) is values
     assert compose(None, None) is None
+
+
+def test_more_positions_than_opencv_has_rows_for_are_sampled_alike():
+    number, maps = 256 * 32766 + 1, np.arange(12, dtype=np.float32).reshape(3, 4, 1)
+    at = np.zeros((number, 2), np.float32)
+    at[-3:] = [(1, 0), (2, 1), (1.5, 2)]
+    sampled = sample_maps(maps, at, (3, 4))
+    assert sampled.shape == (number, 1)
+    assert sampled[[0, -3, -2, -1], 0].tolist() == [0, 1, 6, 9.5]

@@ -8,6 +8,7 @@ import pytest
 
 from fakes import Worker
 from stmg.runtimes.callable import CallableRuntime
+from stmg.streaming.cost import Cost
 from stmg.streaming.flow import compose, warp
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.realtime import Realtime
@@ -132,3 +133,26 @@ def test_where_every_frame_is_a_cut_the_newest_answer_is_shown():
     for number in range(2, 8):
         assert np.array_equal(results[number].labels, texture(96, 128, seed=number - 1).argmax(2))
         assert results[number].stale
+
+
+def test_no_frame_waits_for_its_cost_to_be_counted():
+    """A runtime may count a new size on a pass of the network, as PyTorch's does."""
+    counted = []
+
+    class Counting(CallableRuntime):
+        def cost(self, size, level, keep, scale, masked):
+            if size not in counted:
+                assert threading.current_thread() is not threading.main_thread()
+                counted.append(size)
+            return Cost(macs=5 if level is Level.KEY else 0)
+
+    frames = [texture(48, 64)] * 3 + [texture(64, 96)] * 3
+    results = []
+    with ThreadPoolExecutor(1) as executor:
+        stream = Realtime(Counting(colors), StreamSettings(), executor)
+        for frame in frames:
+            results.append(stream.step(frame))
+            executor.submit(int).result()  # the network is done
+    assert counted == [(48, 64), (64, 96)]
+    assert results[3].macs in (None, 5)  # None if it was answered before it was counted
+    assert [result.macs for result in results[:3] + results[4:]] == [5, 0, 0, 0, 0]

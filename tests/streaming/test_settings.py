@@ -29,6 +29,13 @@ def test_names_become_objects() -> None:
     assert settings.class_names == ("road", "car")
 
 
+def test_sizes_may_come_from_numpy() -> None:
+    settings = StreamSettings(working_size=np.array([48, 64]), own_size=(np.int64(48), np.uint16(64)))  # type: ignore[arg-type]
+    for size in (settings.working_size, settings.own_size):
+        assert size == (48, 64)
+        assert {type(side) for side in size} == {int}
+
+
 def test_options_replace_those_of_a_base_and_nothing_else() -> None:
     base = StreamSettings(motion=NoMotion(), fusion=0.25, palette=np.array([(1, 2, 3)], np.uint8))
     settings = make_settings({"fusion": 0.0}, base)
@@ -58,6 +65,10 @@ def test_options_replace_those_of_a_base_and_nothing_else() -> None:
         ({"fusion": 1}, "fusion is at least 0 and below 1; got 1"),
         ({"fusion": -0.1}, "fusion"),
         ({"fusion": math.nan}, "fusion"),
+        ({"working_size": 5}, "working_size is a height and a width above 0; got 5"),
+        ({"own_size": "48x64"}, "own_size is a height and a width above 0; got '48x64'"),
+        ({"class_names": 5}, "class_names are names, in the order of the classes; got 5"),
+        ({"class_names": "road"}, "class_names are names, .* got 'road'"),
         ({"palette": [(1, 2)]}, r"palette is \(C, 3\), .* got the shape \(1, 2\)"),
         ({"palette": [(0, 0, 256)]}, "palette holds values from 0 to 255; got 0 to 256"),
     ],

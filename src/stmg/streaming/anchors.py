@@ -43,6 +43,8 @@ class Anchor(NamedTuple):
     threshold: float = 0.5
     evidence: AnchorEvidence | None = None
     """What a corrector needs of it; None without one."""
+    mask: Map | None = None
+    """The corrector's, of a frame that was corrected rather than computed."""
 
     @property
     def shown(self) -> Segmentation:
@@ -111,11 +113,20 @@ def blend_corrected(
     corrector: Corrector | None, left: Side, right: Side, image: Image
 ) -> tuple[Segmentation, Map | None]:
     """What a frame between two anchors shows, corrected in one pass that sees both; and the mask, if there is one."""
-    small = shrink(image)
+    anchor = correct_between(corrector, left, right, image)
+    return anchor.shown, anchor.mask
+
+
+def correct_between(corrector: Corrector | None, left: Side, right: Side, image: Image) -> Anchor:
+    """A frame between two anchors, blended and corrected, to take others from as from an anchor."""
+    small, threshold = shrink(image), left.anchor.threshold
     shown = blend_segmentation(left, right, small)
     if corrector is None or left.anchor.evidence is None or right.anchor.evidence is None:
-        return shown, None
-    return correct(corrector, view_between(left, right, image, small), shown, left.anchor.threshold)
+        return Anchor(shown.labels, None, small, shown.probability, threshold)
+    corrected = correct(corrector, view_between(left, right, image, small), shown, threshold)
+    shown = corrected.shown
+    probabilities = softmax(corrected.logits) if shown.probability is None else None
+    return Anchor(shown.labels, probabilities, small, shown.probability, threshold, mask=corrected.mask)
 
 
 def view_between(left: Side, right: Side, image: Image, small: Image) -> CorrectorInput:

@@ -12,7 +12,7 @@ from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, find_positions, remap, warp
 from stmg.streaming.foreground import Segmentation, threshold_probability, warp_segmentation
 from stmg.video.frames import Image, resize_image
-from stmg.video.labels import find_best
+from stmg.video.labels import IGNORE, find_best
 
 GRID, VIEW = 8, 2  # pixels of the frame per cell of the logits, and per pixel of what the corrector sees
 LEAST = 0.1  # of the mask, below which labels stay as they were warped: those are sharper
@@ -65,7 +65,9 @@ def make_evidence(
         probabilities = np.stack((1 - cells, cells), axis=2)
     elif probabilities is None:
         ids = cv2.resize(shown.labels, size[::-1], interpolation=cv2.INTER_NEAREST)
-        probabilities = np.eye(classes, dtype=np.float32)[np.minimum(ids, classes - 1)]
+        # Where there is no label every class is as likely.
+        sure = np.vstack((np.eye(classes, dtype=np.float32), np.full((1, classes), 1 / classes, np.float32)))
+        probabilities = sure[np.minimum(ids, classes)]
     elif probabilities.shape[:2] != size:
         probabilities = _resample(probabilities, size)
     return AnchorEvidence(shrink_view(image), np.log(np.maximum(probabilities, _SURE)))
@@ -136,21 +138,31 @@ def warp_corrected(
     shown = warp_segmentation(before, flow, threshold)
     if corrector is None or evidence is None:
         return shown, None
-    return correct(corrector, view_warped(evidence, flow, image), shown, threshold)
+    corrected = correct(corrector, view_warped(evidence, flow, image), shown, threshold)
+    return corrected.shown, corrected.mask
 
 
-def correct(
-    corrector: Corrector, view: CorrectorInput, shown: Segmentation, threshold: float
-) -> tuple[Segmentation, Map]:
-    """What a frame shows, `shown` before it was corrected; and the mask."""
+class Corrected(NamedTuple):
+    """A frame after its correction."""
+
+    shown: Segmentation
+    logits: NDArray[np.float32]
+    """(h, w, C)."""
+    mask: Map
+    """Where it was corrected, (h, w)."""
+
+
+def correct(corrector: Corrector, view: CorrectorInput, shown: Segmentation, threshold: float) -> Corrected:
+    """A frame corrected that would else show `shown`."""
     logits, mask = corrector.correct(*view)
     height, width = shown.labels.shape
     full = cv2.resize(mask, (width, height), interpolation=cv2.INTER_LINEAR)
     if shown.probability is not None:
         certain = 1 / (1 + np.exp(logits[:, :, 0] - logits[:, :, 1]))
         new = cv2.resize(certain, (width, height), interpolation=cv2.INTER_LINEAR)
-        return threshold_probability(shown.probability + full * (new - shown.probability), threshold), mask
-    weak = cv2.compare(full, LEAST, cv2.CMP_LE)
+        probability = shown.probability + full * (new - shown.probability)
+        return Corrected(threshold_probability(probability, threshold), logits, mask)
+    weak = cv2.compare(full, LEAST, cv2.CMP_LE) | cv2.compare(shown.labels, IGNORE, cv2.CMP_EQ)
     if not weak.all():
         shown = Segmentation(cv2.copyTo(shown.labels, weak, find_best(logits.transpose(2, 0, 1), (height, width))))
-    return shown, mask
+    return Corrected(shown, logits, mask)

@@ -13,12 +13,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from stmg.video.frames import MAX_SIDE
+
 Flow = NDArray[np.float32]
 Map = NDArray[np.float32]
 """(h, w), one value per cell."""
 Array = TypeVar("Array", NDArray[np.uint8], NDArray[np.float32])
 
-_ROW = 256  # positions that are sampled at once
+_ROW = 256  # positions that are sampled at once, unless that makes more rows than OpenCV takes
 MAX_CHANNELS = 64  # that OpenCV warps at once; beyond its limit it drops channels without a word
 
 
@@ -94,11 +96,12 @@ def sample_maps(maps: NDArray[np.float32], at: NDArray[np.float32], size: tuple[
     """Maps (h, w, C) of a frame of `size` at N positions (x, y) of its pixels, (N, C)."""
     height, width, channels = maps.shape
     number = len(at)
+    row = max(_ROW, -(-number // MAX_SIDE))
     # OpenCV samples images, so the positions are laid out as one, of rows that are short enough for it.
-    positions = np.zeros((-(-number // _ROW) * _ROW, 2), np.float32)
+    positions = np.zeros((-(-number // row) * row, 2), np.float32)
     scale = np.array((width / size[1], height / size[0]), np.float32)
     np.subtract((at + np.float32(0.5)) * scale, np.float32(0.5), out=positions[:number])
-    sampled: NDArray[np.float32] = remap(maps, positions.reshape(-1, _ROW, 2)).reshape(-1, channels)
+    sampled: NDArray[np.float32] = remap(maps, positions.reshape(-1, row, 2)).reshape(-1, channels)
     return sampled[:number]
 
 

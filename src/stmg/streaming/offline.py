@@ -7,26 +7,26 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 import cv2
 
-from stmg.streaming.anchors import Anchor, Side, blend_corrected, carry_segmentation, compute_anchor
+from stmg.streaming.anchors import Side, blend_corrected, carry_segmentation, compute_anchor
 from stmg.streaming.audit import SELDOM, Audit, Steering, compare
 from stmg.streaming.continuity import Timing, add_change, find_break, find_step
 from stmg.streaming.correction import Corrector, add_cost
-from stmg.streaming.flow import Flow, Map, compose, invert
+from stmg.streaming.flow import Map
 from stmg.streaming.foreground import Segmentation
-from stmg.streaming.motion import Motion, View, make_view
+from stmg.streaming.motion import make_view
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level, Scheduler
 from stmg.streaming.settings import StreamSettings
 from stmg.streaming.state import FrameResult
+from stmg.streaming.windows import Computing, Look, Window
 from stmg.video.frames import Frame, as_frame
 
-STILL = Motion(None, "none")
 WINDOWS = 2  # that are computed while the next one is read
 SEAM = 1024
 """Every so many frames there is an anchor, whatever the scheduler says, that nothing is remembered across: a long video
@@ -55,7 +55,7 @@ class Offline:
         """Results of all frames, in order; what is wrong with a frame is raised after those before it."""
         source = _UntilError(frames)
         with ThreadPoolExecutor(self.workers, thread_name_prefix="stmg-offline") as pool:
-            waiting: deque[_Window] = deque()
+            waiting: deque[Window] = deque()
             audits = _Audits(self.settings.max_change, self.corrector)
             try:
                 # Windows are read and finished in turns: which audits a decision knows of is a matter of order alone.
@@ -70,14 +70,14 @@ class Offline:
         if source.error is not None:
             raise source.error
 
-    def _windows(self, frames: Iterable[Frame], pool: ThreadPoolExecutor, audits: _Audits) -> Iterator[_Window]:
+    def _windows(self, frames: Iterable[Frame], pool: ThreadPoolExecutor, audits: _Audits) -> Iterator[Window]:
         """Each frame in one window: those after an anchor, up to and with the next; a start is a window of its own."""
-        window: _Window | None = None
-        before: _Look | None = None
+        window: Window | None = None
+        before: Look | None = None
         timing, memory, stale = Timing(None), AFTER_FIRST_FRAME, None
         for number, frame in enumerate(frames):
             arrived = time.perf_counter()
-            look = _Look(
+            look = Look(
                 frame, number if frame.index is None else frame.index, make_view(frame, self.motion.view_width), arrived
             )
             reason = "first frame" if before is None else find_break(frame, before.view.size, timing)
@@ -89,8 +89,8 @@ class Offline:
                     yield window.close(self._compute(window.looks[-1], "last frame", pool))
                 audits.restart()
                 start = self._compute(look, reason, pool)
-                yield _Window(None, looks=[look], right=start, scene=audits.scene)
-                window, memory, stale = _Window(start, scene=audits.scene), AFTER_FIRST_FRAME, None
+                yield Window(None, looks=[look], right=start, scene=audits.scene)
+                window, memory, stale = Window(start, scene=audits.scene), AFTER_FIRST_FRAME, None
             else:
                 assert window is not None
                 stale = add_change(stale, step.residual, step.motion.flow)
@@ -105,46 +105,33 @@ class Offline:
                     reason = self.scheduler.name if level is Level.KEY else "seam"
                     anchor = self._compute(window.looks[-1], reason, pool)
                     yield window.close(anchor)
-                    window, stale = _Window(anchor, scene=audits.scene), None
+                    window, stale = Window(anchor, scene=audits.scene), None
             if number % SEAM == 0:
                 memory, timing = AFTER_FIRST_FRAME, Timing(None)
             before, timing = look, timing.next(frame)
         if window is not None and window.looks:
             yield window.close(self._compute(window.looks[-1], "last frame", pool))
 
-    def _compute(self, look: _Look, reason: str, pool: ThreadPoolExecutor) -> _Computing:
-        return _Computing(reason, pool.submit(compute_anchor, self.runtime, look.frame, self.corrector))
+    def _compute(self, look: Look, reason: str, pool: ThreadPoolExecutor) -> Computing:
+        return Computing(reason, pool.submit(compute_anchor, self.runtime, look.frame, self.corrector))
 
     def _finish(
-        self, window: _Window, following: _Window | None, pool: ThreadPoolExecutor, audits: _Audits
+        self, window: Window, following: Window | None, pool: ThreadPoolExecutor, audits: _Audits
     ) -> Iterator[FrameResult]:
         """Results of a window: those between its anchors blended side by side in the pool."""
         assert window.right is not None
         *between, last = window.looks
-        if between:
-            assert window.left is not None
-            left, right = window.left.anchor.result(), window.right.anchor.result()
-            to_left, to_right = window.flows()
-            tasks = [
-                pool.submit(
-                    blend_corrected,
-                    self.corrector,
-                    Side(left, to_left[at], at + 1),
-                    Side(right, to_right[at], len(between) - at),
-                    look.frame.image,
-                )
-                for at, look in enumerate(between)
-            ]
-            for at, (look, task) in enumerate(zip(between, tasks, strict=True)):
-                look = replace(look, distance=min(at + 1, len(between) - at))
-                shown, mask = task.result()
-                yield self._result(look, shown, Level.CARRY, self.scheduler.name, mask=mask)
+        tasks = window.blend(self.corrector, pool) if between else []
+        for at, (look, task) in enumerate(zip(between, tasks, strict=True)):
+            look = replace(look, distance=min(at + 1, len(between) - at))
+            shown, mask = task.result()
+            yield self._result(look, shown, Level.CARRY, self.scheduler.name, mask=mask)
         shown, audit = window.right.anchor.result().shown.copy(), audits.audit(window, following)
         yield self._result(last, shown, Level.KEY, window.right.reason, audit)
 
     def _result(
         self,
-        look: _Look,
+        look: Look,
         shown: Segmentation,
         level: Level,
         reason: str,
@@ -171,6 +158,7 @@ class Offline:
             changed=look.changed if mask is None else mask,
             palette=self.settings.palette,
             anchor_distance=look.distance,
+            corrected=mask is not None,
             probability=shown.probability,
             audit=audit,
         )
@@ -191,62 +179,6 @@ class _UntilError:
             self.error = error
 
 
-@dataclass(frozen=True)
-class _Look:
-    """A frame and how it follows from the one before."""
-
-    frame: Frame
-    index: int
-    view: View
-    arrived: float
-    motion: Motion = STILL
-    """To the frame before."""
-    ahead: Future[Motion] | None = None
-    """From the frame before to this one, where that is searched as well."""
-    changed: Map | None = None
-    drift: float = 0.0
-    distance: int = 0
-    """Frames to the nearest anchor."""
-
-    def flow_to_it(self) -> Flow | None:
-        """From the frame before to this one."""
-        return invert(self.motion.flow) if self.ahead is None else self.ahead.result().flow
-
-
-class _Computing(NamedTuple):
-    """An anchor that the network is working on."""
-
-    reason: str
-    anchor: Future[Anchor]
-
-
-@dataclass
-class _Window:
-    """The frames after an anchor, up to and with the next one."""
-
-    left: _Computing | None
-    looks: list[_Look] = field(default_factory=list)
-    right: _Computing | None = None
-    scene: int = 0
-
-    def close(self, right: _Computing) -> _Window:
-        self.right = right
-        return self
-
-    def flows(self) -> tuple[list[Flow | None], list[Flow | None]]:
-        """From each frame between the anchors to the left one, and to the right one."""
-        between = len(self.looks) - 1
-        to_left: list[Flow | None] = []
-        for look in self.looks[:-1]:
-            to_left.append(compose(to_left[-1] if to_left else None, look.motion.flow))
-        to_right: list[Flow | None] = [None] * between
-        total: Flow | None = None
-        for at in reversed(range(between)):
-            total = compose(total, self.looks[at + 1].flow_to_it())
-            to_right[at] = total
-        return to_left, to_right
-
-
 class _Audits:
     """What blending the anchors before and after an anchor would have shown there, and the budget steered by it."""
 
@@ -264,7 +196,7 @@ class _Audits:
         """The scheduler with the budget that audits have led to."""
         return self._steering.steer(scheduler, self.max_change)
 
-    def audit(self, window: _Window, following: _Window | None) -> Audit | None:
+    def audit(self, window: Window, following: Window | None) -> Audit | None:
         """Of the anchor between two windows; None if it begins or ends a scene, or if another one was of late."""
         if window.left is None or following is None or following.left is not window.right:
             return None
@@ -278,15 +210,10 @@ class _Audits:
         return audit
 
 
-def _audit(window: _Window, following: _Window, flicker: float | None, corrector: Corrector | None) -> Audit:
+def _audit(window: Window, following: Window, flicker: float | None, corrector: Corrector | None) -> Audit:
     sides = (window.left, window.right, following.right)
     left, anchor, right = (side.anchor.result() for side in sides if side is not None)
-    back: Flow | None = None
-    for look in window.looks:
-        back = compose(back, look.motion.flow)
-    ahead: Flow | None = None
-    for look in reversed(following.looks):
-        ahead = compose(ahead, look.flow_to_it())
+    back, ahead = window.flow_to_left(), following.flow_to_right()
     before, after = len(window.looks), len(following.looks)
     if before == 1:  # two neighbors computed: what the network itself makes of a frame's difference
         flicker = compare(carry_segmentation(left, back).labels, anchor.labels, 1).changed

@@ -84,6 +84,7 @@ class Online:
             changed=None if decision.changed is None else decision.changed.copy(),
             palette=self.palette,
             anchor_distance=after.distance,
+            corrected=decision.corrected,
             probability=shown.probability,
             audit=decision.audit,
         )

@@ -18,6 +18,7 @@ from stmg.streaming.anchors import Anchor, carry_corrected, compute_anchor
 from stmg.streaming.audit import Audit, Steering, compare
 from stmg.streaming.continuity import Timing, find_break, find_step
 from stmg.streaming.correction import add_cost
+from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, compose, find_positions, is_outside
 from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import Motion, View, make_view, measure_change
@@ -86,6 +87,7 @@ class Realtime:
         self._running: _Reference | None = None
         self._scene = 0
         self._number = 0
+        self._counted: tuple[int, int] | None = None  # size of the last frame whose cost was counted
         self._steering = Steering()
 
     def close(self) -> None:
@@ -157,9 +159,20 @@ class Realtime:
         if self._running is not None or not self._is_worth(view):
             return False
         assert self._executor is not None
-        future = self._executor.submit(compute_anchor, self.runtime, frame, self.settings.corrector)
+        future = self._executor.submit(self._compute, frame)
         self._running = _Reference(future, view, self._scene)
         return True
+
+    def _compute(self, frame: Frame) -> Anchor:
+        anchor = compute_anchor(self.runtime, frame, self.settings.corrector)
+        # What a frame costs may be counted on a pass of the network, once per size: here no frame waits for it.
+        self._count(frame.size, started=True)
+        self._counted = frame.size
+        return anchor
+
+    def _count(self, size: tuple[int, int], started: bool) -> Cost | None:
+        level = Level.KEY if started else Level.CARRY
+        return self.runtime.cost(size, level, (started,) * self.runtime.num_blocks, 1.0, masked=False)
 
     def _is_worth(self, view: View) -> bool:
         shown = self._shown
@@ -192,8 +205,7 @@ class Realtime:
             self._running.answer, self._running.answer_age = answer.labels.copy(), self._shown.age
         level = Level.KEY if self._shown.age == 0 and not stale else Level.CARRY
         blocks = (level is Level.KEY,) * self.runtime.num_blocks
-        spent = Level.KEY if started else Level.CARRY
-        cost = self.runtime.cost(frame.size, spent, (started,) * self.runtime.num_blocks, 1.0, masked=False)
+        cost = self._count(frame.size, started) if frame.size == self._counted else None
         cost = add_cost(cost, None if mask is None else corrector, frame.size)
         return FrameResult(
             labels=answer.labels,
@@ -209,6 +221,7 @@ class Realtime:
             time=frame.time,
             image=frame.image,
             changed=residual if mask is None else mask,
+            corrected=mask is not None,
             palette=self.settings.palette,
             anchor_distance=self._shown.age,
             stale=stale,

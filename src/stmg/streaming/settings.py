@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
@@ -62,9 +62,7 @@ class StreamSettings:
             check_mode(self.mode)
         for name in ("working_size", "own_size"):
             if getattr(self, name) is not None:
-                sides = tuple(getattr(self, name))
-                check_size(sides, name)
-                object.__setattr__(self, name, sides)
+                object.__setattr__(self, name, check_size(getattr(self, name), name))
         # Frozen, so names become objects here and nowhere else.
         if isinstance(self.scheduler, str):
             object.__setattr__(self, "scheduler", make_scheduler(self.scheduler))
@@ -94,6 +92,8 @@ class StreamSettings:
         if ((palette < 0) | (palette > 255)).any():
             raise SettingsError(f"palette holds values from 0 to 255; got {palette.min()} to {palette.max()}")
         object.__setattr__(self, "palette", palette.astype(np.uint8))
+        if isinstance(self.class_names, str) or not isinstance(self.class_names, Iterable):
+            raise SettingsError(f"class_names are names, in the order of the classes; got {self.class_names!r}")
         object.__setattr__(self, "class_names", tuple(self.class_names))
 
     def _check_max_change(self) -> None:

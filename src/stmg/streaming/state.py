@@ -91,6 +91,8 @@ class FrameResult:
     """Frames to the computed frame that the labels come from; offline, to the nearer of the two."""
     stale: bool = False
     """Whether the labels are still those of another scene: realtime, after a cut, until the network has answered."""
+    corrected: bool = False
+    """Whether the corrector has changed what was carried; `changed` is then its mask."""
     probability: NDArray[np.float32] | None = field(default=None, repr=False)
     """(H, W) of the foreground, of networks with one channel, which the labels are thresholded from; else None."""
     audit: Audit | None = None

@@ -1,0 +1,165 @@
+"""A window: the frames from one computed frame to the next, and how those between show what both have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from stmg.streaming.anchors import Anchor, Side, blend_segmentation, correct_between, shrink
+from stmg.streaming.correction import Corrector
+from stmg.streaming.flow import Flow, Map, compose, invert
+from stmg.streaming.foreground import Segmentation
+from stmg.streaming.motion import Motion, View
+from stmg.video.frames import Frame, Image
+
+STILL = Motion(None, "none")
+STRIDE = 8
+"""Most frames from one that is computed or corrected to the next, where there is a corrector: correcting those alone
+and blending the others from them is nearly as good as correcting each, and several times cheaper."""
+
+Blended = tuple[Segmentation, Map | None]
+"""What a frame shows, and the corrector's mask if it was corrected."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A frame and how it follows from the one before."""
+
+    frame: Frame
+    index: int
+    view: View
+    arrived: float
+    motion: Motion = STILL
+    """To the frame before."""
+    ahead: Future[Motion] | None = None
+    """From the frame before to this one, where that is searched as well."""
+    changed: Map | None = None
+    drift: float = 0.0
+    distance: int = 0
+    """Frames to the nearest anchor."""
+
+    def flow_to_it(self) -> Flow | None:
+        """From the frame before to this one."""
+        return invert(self.motion.flow) if self.ahead is None else self.ahead.result().flow
+
+
+class Computing(NamedTuple):
+    """An anchor that the network is working on."""
+
+    reason: str
+    anchor: Future[Anchor]
+
+
+@dataclass
+class Window:
+    """The frames after an anchor, up to and with the next one."""
+
+    left: Computing | None
+    looks: list[Look] = field(default_factory=list)
+    right: Computing | None = None
+    scene: int = 0
+
+    def close(self, right: Computing) -> Window:
+        self.right = right
+        return self
+
+    def flow_to_left(self) -> Flow | None:
+        """From the right anchor to the left one."""
+        return _flows_to_start(self.looks)[-1]
+
+    def flow_to_right(self) -> Flow | None:
+        """From the left anchor to the right one."""
+        return _flows_to_end(self.looks)[0]
+
+    def blend(self, corrector: Corrector | None, pool: ThreadPoolExecutor) -> list[Future[Blended]]:
+        """What the frames between the anchors show, in their order.
+
+        With a corrector some frames of a long window are corrected; the others are then blended from the nearest on
+        each side that are computed or corrected.
+        """
+        looks = self.looks
+        marks = find_marks(len(looks), None if corrector is None else STRIDE)
+        parts = [
+            _Flows(_flows_to_start(looks[start:end]), _flows_to_end(looks[start:end])) for start, end in pairwise(marks)
+        ]
+        anchors = list(self._anchors(marks, parts, corrector, pool))
+        tasks = []
+        for number, ((start, end), flows) in enumerate(zip(pairwise(marks), parts, strict=True)):
+            left, right = anchors[number : number + 2]
+            if start:
+                tasks.append(pool.submit(_show, left))
+            for at in range(start + 1, end):
+                one = _Place(left, flows.to_start[at - start - 1], at - start)
+                two = _Place(right, flows.to_end[at - start], end - at)
+                tasks.append(pool.submit(_blend, one, two, self._image(at)))
+        return tasks
+
+    def _anchors(
+        self, marks: list[int], parts: list[_Flows], corrector: Corrector | None, pool: ThreadPoolExecutor
+    ) -> Iterator[Future[Anchor]]:
+        """The frames at the marks. Those that are corrected are in the pool before any that waits for them."""
+        assert self.left is not None
+        assert self.right is not None
+        to_left = list(accumulate((part.to_start[-1] for part in parts), compose))
+        to_right = list(accumulate((part.to_end[0] for part in reversed(parts)), compose))[::-1]
+        yield self.left.anchor
+        for number, at in enumerate(marks[1:-1], start=1):
+            one = _Place(self.left.anchor, to_left[number - 1], at)
+            two = _Place(self.right.anchor, to_right[number], marks[-1] - at)
+            yield pool.submit(_correct, corrector, one, two, self._image(at))
+        yield self.right.anchor
+
+    def _image(self, at: int) -> Image:
+        return self.looks[at - 1].frame.image
+
+
+def find_marks(length: int, stride: int | None) -> list[int]:
+    """Frames of a window, from its left anchor to its right one, that are even and at most `stride` apart."""
+    parts = 1 if stride is None else -(-length // stride)
+    return [round(part * length / parts) for part in range(parts + 1)]
+
+
+class _Flows(NamedTuple):
+    """Between the frames of a part of a window."""
+
+    to_start: list[Flow | None]
+    """From each frame but the first."""
+    to_end: list[Flow | None]
+    """From each frame but the last."""
+
+
+def _flows_to_start(looks: Sequence[Look]) -> list[Flow | None]:
+    """From each of some frames in a row to the one before the first."""
+    return list(accumulate((look.motion.flow for look in looks), compose))
+
+
+def _flows_to_end(looks: Sequence[Look]) -> list[Flow | None]:
+    """From the one before each of some frames in a row to the last."""
+    return list(accumulate((look.flow_to_it() for look in reversed(looks)), compose))[::-1]
+
+
+class _Place(NamedTuple):
+    """A side of a frame that may still be worked on."""
+
+    anchor: Future[Anchor]
+    flow: Flow | None
+    distance: int
+
+    def wait(self) -> Side:
+        return Side(self.anchor.result(), self.flow, self.distance)
+
+
+def _correct(corrector: Corrector | None, left: _Place, right: _Place, image: Image) -> Anchor:
+    return correct_between(corrector, left.wait(), right.wait(), image)
+
+
+def _blend(left: _Place, right: _Place, image: Image) -> Blended:
+    return blend_segmentation(left.wait(), right.wait(), shrink(image)), None
+
+
+def _show(corrected: Future[Anchor]) -> Blended:
+    anchor = corrected.result()
+    return anchor.shown.copy(), anchor.mask
