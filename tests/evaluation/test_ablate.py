@@ -8,7 +8,9 @@ from stmg import VideoSegmenter
 from stmg.errors import DataError
 from stmg.evaluation.ablate import MASKS, REUSE, TRAINING, ablate, list_settings
 from stmg.evaluation.measuring.streams import stream_figures
+from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import AlwaysKey
+from stmg.training.adapt.pairs import Watching
 from zoo import colors
 
 SIZE = (48, 64)
@@ -88,6 +90,28 @@ def test_an_export_is_not_tried_at_a_scale_it_does_not_have(runtime):
     fixed.input_size = SIZE
     names = [setting.name for setting in list_settings(VideoSegmenter(fixed, partial_scale=0.5))]
     assert "pruned and reused, partial frames at full scale" not in names
+
+
+def test_only_the_checkpoints_own_settings_have_its_corrector(dataset, runtime):
+    segmenter = VideoSegmenter(runtime, corrector=Watching(dataset.num_classes))
+    rows = {setting.name: segmenter.another(**setting.settings) for setting in list_settings(segmenter)}
+    corrected = {name for name, row in rows.items() if row.settings.corrector is not None}
+    assert corrected == {"the checkpoint's own settings", "  without fusing key frames"}
+    result = ablate(segmenter.another(max_change=0.02), dataset, size=SIZE, seeds=1, limit=1)
+    assert result.settings.endswith("fusion 0.5, corrector")  # no row is steered
+
+
+def test_random_masks_differ_from_the_checkpoints_in_one_thing(runtime):
+    own = Masking(spatial=0.8)
+    plan = [each for each in list_settings(VideoSegmenter(runtime, masking=own)) if each.table == MASKS]
+    masks = {each.name: each.settings.get("masking", own) for each in plan}
+    assert masks == {
+        "random block pruning": Masking(spatial=0.8, pruning="random"),
+        "random spatial masking": Masking(spatial="random"),
+        "uniform blending (m_sp = m_avg)": Masking(spatial="uniform"),
+        "uniform blending (m_sp = 0.5)": Masking(spatial=0.5),
+        "the checkpoint's masks (m_sp 0.8, pruning learned)": own,
+    }
 
 
 def test_other_classes_are_refused(dataset, runtime):

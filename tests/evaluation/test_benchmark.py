@@ -1,6 +1,7 @@
 """The headline table: a model, its base network, baselines, other networks and other runtimes over the same frames."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import cv2
 import pytest
@@ -10,9 +11,13 @@ from stmg.errors import SettingsError
 from stmg.evaluation import benchmark as module
 from stmg.evaluation.baselines import COPY_STRIDES, WARP_STRIDES
 from stmg.evaluation.benchmark import benchmark
+from stmg.evaluation.measuring import live
 from stmg.evaluation.measuring.clip import read_clip
 from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
+from stmg.evaluation.results import Latency
+from stmg.streaming.motion import DisMotion
 from stmg.streaming.schedulers import Level
+from stmg.video.frames import Frame
 
 SIZE = (48, 64)
 
@@ -117,6 +122,50 @@ def test_one_mode_alone(monkeypatch, mode):
     assert len(run.passes) == (2 if mode == "offline" else 0)
     assert len(run.realtime) == (1 if mode == "realtime" else 0)
     assert all(row.rate == 15 for row in run.realtime)  # the streets' own
+
+
+def test_motion_is_fitted_once_for_all_rows(monkeypatch):
+    entries = {}
+
+    def keep(*given):
+        entries.update(make_entries(*given))
+        return entries
+
+    make_entries = module.make_entries
+    monkeypatch.setattr(module, "make_entries", keep)
+    monkeypatch.setattr(module, "peak_memory", lambda make_segmenter, frames, mode: 1)
+    monkeypatch.setattr(module, "fit_motion", lambda runtime, frame: DisMotion("dis-fine"))
+    monkeypatch.setattr("stmg.segmenter.fit_motion", lambda runtime, frame: pytest.fail("fitted again"))
+    spec = ModelSpec(name="small", device="cpu", size=SIZE)  # which has no card to say a motion
+    (run,) = benchmark(spec, "street:0-0", frames=2, repeats=1, mode="online", baselines=True).sizes
+    assert "motion dis-fine" in run.settings
+    assert entries[Method(kind="warped-logits", stride=5)].stepper._motion.name == "dis-fine"
+    assert entries[ONLINE].segmenter.settings.motion.name == "dis-fine"
+    assert entries[ONLINE].spec.streaming["motion"] == "dis-fine"
+
+
+def test_realtime_is_scored_on_every_frame_of_each_video(monkeypatch, dataset):
+    clip = read_clip("street:0-0", SIZE, 1, vectors=False)._replace(dataset=dataset, starts={0, 6})
+    videos = [(video, index) for video in dataset.videos("val") for index in range(6)][:8]
+    clip = clip._replace(
+        frames=[Frame(video.image(index, SIZE)) for video, index in videos],
+        truths=[video.truth(index, SIZE) for video, index in videos],
+    )
+    played = []
+
+    def show_truths(segmenter, videos, rate, on_frame):
+        played.extend(len(video) for video in videos)
+        for truth in clip.truths:
+            on_frame(SimpleNamespace(labels=truth))
+        return live.LiveFigures(Latency(1, 1, 1), 0, 0, 1, dropped=3, stale=0)
+
+    monkeypatch.setattr(module, "read_clip", lambda *given: clip)
+    monkeypatch.setattr(module, "run_live", show_truths)
+    monkeypatch.setattr(module, "peak_memory", lambda make_segmenter, frames, mode: 1)
+    spec = ModelSpec(name="small-streets", device="cpu", size=SIZE)
+    (run,) = benchmark(spec, "street:0-0", repeats=1, mode="realtime").sizes
+    assert played == [6, 2]
+    assert (run.realtime[0].miou, run.realtime[0].dropped) == (100, 3)
 
 
 def test_modes_and_rates_that_make_no_sense_are_refused():

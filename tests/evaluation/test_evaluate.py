@@ -145,8 +145,7 @@ def test_the_first_frames_and_the_masks_are_pictured(dataset, runtime):
     ("mode", "between", "mask"),
     [
         ("online", True, "the corrector's mask"),
-        ("offline", True, "the corrector's mask"),
-        ("offline", False, "what the flow leaves unexplained"),
+        ("offline", True, "what the flow leaves unexplained"),  # frames next to a computed one are not corrected there
         ("realtime", False, "the corrector's mask"),
     ],
 )

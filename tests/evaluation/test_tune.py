@@ -13,6 +13,7 @@ from rich.console import Console
 
 import stmg
 from stmg.checkpoints.card import Card
+from stmg.checkpoints.resolve import ModelSpec
 from stmg.checkpoints.settings_file import read_settings, write_settings
 from stmg.checkpoints.store import load_network
 from stmg.data.camvid import CLASS_NAMES
@@ -156,6 +157,16 @@ def test_realtime_is_tried_at_the_rate_of_the_source_where_latency_matters(model
     measured = trials.measure(candidate, setting, [Segment(0, 12)])
     assert measured.fps == pytest.approx(50)
     assert measured.latency_ms is not None
+
+
+def test_the_motion_is_fitted_before_the_clock_starts(model, video, monkeypatch):
+    subject = open_model(ModelSpec(name=model, streaming={"motion": "auto"}))
+    clip = read_clip(str(video), subject.size, 12, vectors=False)
+    candidate = compute_candidate(subject, clip, lambda done: None)
+    monkeypatch.setattr("stmg.segmenter.fit_motion", lambda runtime, frame: pytest.fail("fitted in a stream"))
+    setting = TuneSetting(model=model, mode="every frame")
+    outcome = Trials(candidate, clip).measure(candidate, setting, [Segment(0, 6), Segment(6, 12)])
+    assert outcome.key_share == 1
 
 
 def test_what_is_tried_follows_from_the_goal():

@@ -22,10 +22,10 @@ def ablate(
         list[str] | None,
         typer.Option(
             metavar="NAME=MODEL",
-            help="A checkpoint trained otherwise, such as 'one weight set=runs/one/last'. Repeat for several.",
+            help="Another checkpoint to compare, such as 'one weight set=runs/one/last'. Repeat for several.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of what is random.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Number of seeds for random rows.")] = 3,
     split: Split = "val",
     size: Size = None,
     limit: Limit = None,

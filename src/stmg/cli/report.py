@@ -13,7 +13,9 @@ from rich.markup import escape
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Folders that evaluate, benchmark, ablate or tune wrote.", show_default=False),
+        typer.Argument(
+            help="Folders that evaluate, benchmark, ablate or tune wrote, or their JSON files.", show_default=False
+        ),
     ],
     out: Annotated[
         Path,

@@ -29,7 +29,10 @@ def tune(
         typer.Argument(help="A video, a folder of images, or a dataset, whose labels count.", show_default=False),
     ],
     max_loss: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="Most mIoU to lose, such as 0.5%, of that on every frame.")
+        str | None,
+        typer.Option(
+            metavar="SHARE", help="Maximum loss of mIoU, such as 0.5%, relative to the network on every frame."
+        ),
     ] = None,
     max_change: Annotated[
         str | None,
@@ -39,9 +42,9 @@ def tune(
             "no goal is given: 2.5%, which cost 1 % of mIoU on CamVid.",
         ),
     ] = None,
-    target_fps: Annotated[float | None, typer.Option(min=0.1, metavar="FPS", help="Least speed.")] = None,
+    target_fps: Annotated[float | None, typer.Option(min=0.1, metavar="FPS", help="Minimum FPS.")] = None,
     max_latency: Annotated[
-        float | None, typer.Option(min=0.1, metavar="MS", help="Most milliseconds, of 95 % of the frames.")
+        float | None, typer.Option(min=0.1, metavar="MS", help="Maximum latency in milliseconds (95th percentile).")
     ] = None,
     beside: Annotated[
         list[Path] | None,

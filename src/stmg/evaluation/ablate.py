@@ -109,7 +109,7 @@ def ablate(
         data=dataset.name,
         split=split,
         size=subject.size,
-        settings=describe_settings(segmenter),
+        settings=describe_settings(segmenter.another(max_change=None)),
         runtime=segmenter.runtime.description,
         seeds=seeds,
         frames=base.num_frames,
@@ -123,7 +123,7 @@ def list_settings(segmenter: VideoSegmenter, has_vectors: bool = False) -> list[
 
     `has_vectors` if the video has motion vectors. The paper's tables are in the paper's mode: nothing is warped.
     """
-    paper = PAPER_SETTINGS
+    paper, own = PAPER_SETTINGS, segmenter.settings.masking
     base = Setting(REUSE, "base network", EVERY_FRAME, timed=True)
     fused = Setting(OURS, "  with key frames fused", {"fusion": FUSION})
     ours = [
@@ -144,11 +144,11 @@ def list_settings(segmenter: VideoSegmenter, has_vectors: bool = False) -> list[
     )
     other_scale = segmenter.settings.partial_scale < 1 and segmenter.runtime.input_size is None  # an export has one
     return [
-        Setting(MASKS, "random block pruning", {**paper, "masking": Masking(pruning="random")}, random=True),
-        Setting(MASKS, "random spatial masking", {**paper, "masking": Masking(spatial="random")}, random=True),
-        Setting(MASKS, "uniform blending (m_sp = m_avg)", {**paper, "masking": Masking(spatial="uniform")}),
-        Setting(MASKS, "uniform blending (m_sp = 0.5)", {**paper, "masking": Masking(spatial=0.5)}),
-        Setting(MASKS, "spatial-temporal masking", paper),
+        Setting(MASKS, "random block pruning", {**paper, "masking": replace(own, pruning="random")}, random=True),
+        Setting(MASKS, "random spatial masking", {**paper, "masking": replace(own, spatial="random")}, random=True),
+        Setting(MASKS, "uniform blending (m_sp = m_avg)", {**paper, "masking": replace(own, spatial="uniform")}),
+        Setting(MASKS, "uniform blending (m_sp = 0.5)", {**paper, "masking": replace(own, spatial=0.5)}),
+        Setting(MASKS, _describe_masking(own), paper),
         Setting(SCHEDULES, "distortion-aware (γ = 0.95)", paper),
         Setting(SCHEDULES, "distortion-aware (γ = 0.9)", {**paper, "scheduler": PaperScheduler(after_partial=0.9)}),
         Setting(SCHEDULES, "distortion-aware (γ = 0.5)", {**paper, "scheduler": PaperScheduler(after_partial=0.5)}),
@@ -161,6 +161,13 @@ def list_settings(segmenter: VideoSegmenter, has_vectors: bool = False) -> list[
         Setting(OURS, "two levels, partial every 3, motion none", _partial(3, motion="none")),
         Setting(OURS, "two levels, partial every 3, motion DIS", _partial(3, motion="dis")),
     ]
+
+
+def _describe_masking(masking: Masking) -> str:
+    """A checkpoint's own masks: the paper's table calls them what they are where nothing of them is set."""
+    if masking == Masking(seed=masking.seed):
+        return "spatial-temporal masking"
+    return f"the checkpoint's masks (m_sp {masking.spatial}, pruning {masking.pruning})"
 
 
 def _add_speeds(
@@ -207,8 +214,8 @@ def _summarize(name: str, runs: list[StreamFigures]) -> AblationRow:
 
 
 def _carried(period: int, **settings: object) -> Settings:
-    return {"scheduler": FixedPeriod(period, Level.CARRY), **settings}
+    return {"scheduler": FixedPeriod(period, Level.CARRY), "corrector": None, **settings}
 
 
 def _partial(period: int, **settings: object) -> Settings:
-    return {"scheduler": FixedPeriod(period), "fusion": 0.0, **settings}
+    return {"scheduler": FixedPeriod(period), "fusion": 0.0, "corrector": None, **settings}

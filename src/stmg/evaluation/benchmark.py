@@ -32,6 +32,8 @@ from stmg.evaluation.results import (
     SizeBenchmark,
     percent,
 )
+from stmg.streaming.fit import fit_motion
+from stmg.streaming.motion import AutoMotion
 from stmg.streaming.settings import Mode, check_mode
 from stmg.streaming.state import FrameResult
 from stmg.video.addresses import hide_credentials
@@ -70,6 +72,7 @@ def benchmark(
 
     What is stepped runs in turns of a few frames. Offline works on several frames at once, so it is timed over whole
     passes by the clock on the wall, in turns with passes of the base network. Realtime gets its frames at their times.
+    Motion `auto` is fitted to the model once, and all rows have that level.
 
     model: what `stmg.load` takes, or a bare network such as ddrnet39, which may be without weights here.
     source: a dataset, of which its split `val` is used, or a video.
@@ -95,6 +98,10 @@ def benchmark(
             clip = read_clip(str(source), subject.size, frames, needs_vectors(subject.segmenter))
             clip = clip._replace(rate=rate or clip.rate or RATE)
             at_size = replace(spec, size=subject.size)
+            if isinstance(subject.segmenter.settings.motion, AutoMotion):
+                motion = fit_motion(subject.segmenter.runtime, clip.frames[0]).name
+                subject = subject._replace(segmenter=subject.segmenter.another(motion=motion))
+                at_size = replace(at_size, streaming={**spec.streaming, "motion": motion})
             entries = make_entries(subject, at_size, clip, modes, baselines, smaller, beside)
             runs.append(_Measurement(subject, entries, clip, repeats, on_frame).run(modes))
         except KeyboardInterrupt:
@@ -241,7 +248,10 @@ class _Measurement:
     def _play_live(self, method: Method, entry: Entry) -> RealtimeRow:
         frames, rate = self.clip.frames, self.clip.rate
         assert rate is not None
-        live = run_live(entry.segmenter, frames, rate, lambda result: self._score(method, result.index, result))
+        shown: list[FrameResult] = []
+        live = run_live(entry.segmenter, split_videos(self.clip), rate, shown.append)
+        for index, result in enumerate(shown):
+            self._score(method, index, result)
         self._progress(method, len(frames))
         return RealtimeRow(
             method=method,

@@ -67,10 +67,9 @@ def compare(
     fps = len(frames) / (time.perf_counter() - started)
     runs[OFFLINE] = Run(offline, _figures(offline, truths, num_classes), fps)
 
-    answered: list[FrameResult] = []
-    live = run_live(segmenter.another(), frames, rate, answered.append, lambda: on_frame(REALTIME))
-    seen = [truths[result.index] for result in answered]
-    runs[REALTIME] = Run(answered, _figures(answered, seen, num_classes), None, live)
+    shown: list[FrameResult] = []
+    live = run_live(segmenter.another(), [frames], rate, shown.append, lambda: on_frame(REALTIME))
+    runs[REALTIME] = Run(shown, _figures(shown, truths, num_classes), None, live)
     return runs
 
 
@@ -82,7 +81,9 @@ def count_methods(segmenter: VideoSegmenter) -> int:
 def _steppers(segmenter: VideoSegmenter) -> dict[str, VideoSegmenter]:
     steppers = {
         NETWORK: segmenter.another(**EVERY_FRAME),
-        COPIED: segmenter.another(scheduler=FixedPeriod(COPY_PERIOD, Level.CARRY), motion="none", max_change=None),
+        COPIED: segmenter.another(
+            scheduler=FixedPeriod(COPY_PERIOD, Level.CARRY), motion="none", max_change=None, corrector=None
+        ),
     }
     if segmenter.runtime.has_mask_generator:
         steppers[PAPER] = segmenter.another(**PAPER_SETTINGS)

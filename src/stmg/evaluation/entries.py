@@ -146,7 +146,8 @@ def export_entries(
 
 
 def _with(spec: ModelSpec, settings: Mapping[str, object]) -> ModelSpec:
-    return replace(spec, streaming={**spec.streaming, **settings})
+    """A spec with settings that carry nothing: what a model would load to correct carried frames stays away."""
+    return replace(spec, corrector="none", streaming={**spec.streaming, **settings})
 
 
 def is_scored(subject: Subject, spec: ModelSpec, clip: Clip) -> bool:

@@ -120,9 +120,7 @@ def evaluate_pairs(
 
 def name_mask(segmenter: VideoSegmenter, mode: Mode, result: FrameResult) -> str:
     """What `changed` of a frame that is no key frame shows, by what made it."""
-    corrector = segmenter.settings.corrector
-    carried = result.level is Level.CARRY and not result.stale
-    if carried and corrector is not None and (mode != "offline" or corrector.between):
+    if result.corrected:
         return "the corrector's mask"
     learned = mode == "online" and segmenter.online.uses_masks
     return "spatial mask" if learned else "what the flow leaves unexplained"

@@ -25,9 +25,19 @@ Model = VideoSegmenter | ModelSpec | str | Path
 """A segmenter, or what `stmg.load` makes one from."""
 DEFAULT_SIZE = (360, 480)  # of a segmenter that takes any size
 
-EVERY_FRAME: Mapping[str, Any] = {"scheduler": AlwaysKey(), "offline": AlwaysKey(), "max_change": None}
-"""The base network in any mode: nothing is carried, so there is no change to steer by."""
-PAPER_SETTINGS: Mapping[str, Any] = {"scheduler": PaperScheduler(), "motion": "none", "max_change": None}
+EVERY_FRAME: Mapping[str, Any] = {
+    "scheduler": AlwaysKey(),
+    "offline": AlwaysKey(),
+    "max_change": None,
+    "corrector": None,
+}
+"""The base network in any mode: nothing is carried, so there is no change to steer by and nothing to correct."""
+PAPER_SETTINGS: Mapping[str, Any] = {
+    "scheduler": PaperScheduler(),
+    "motion": "none",
+    "max_change": None,
+    "corrector": None,
+}
 """The paper's mode: nothing is warped."""
 
 
@@ -92,14 +102,20 @@ def count_classes(subject: Subject) -> int | None:
 
 def describe_settings(segmenter: VideoSegmenter, mode: Mode = "online") -> str:
     """How a stream is segmented in a mode, in words."""
-    settings = segmenter.settings
-    motion = f"motion {settings.motion.name}"
+    settings, corrector = segmenter.settings, segmenter.settings.corrector
+    parts = [f"motion {settings.motion.name}"]
     if mode == "realtime":
-        return f"realtime, {motion}"
-    if mode == "offline":
-        return f"offline {_describe_scheduler(settings.offline)}, {motion}"
-    scale = f", partial frames at {settings.partial_scale:g}" if settings.partial_scale < 1 else ""
-    return f"scheduler {_describe_scheduler(settings.scheduler)}, {motion}, fusion {settings.fusion:g}{scale}"
+        parts.insert(0, "realtime")
+    elif mode == "offline":
+        parts.insert(0, f"offline {_describe_scheduler(settings.offline)}")
+    else:
+        parts = [f"scheduler {_describe_scheduler(settings.scheduler)}", *parts, f"fusion {settings.fusion:g}"]
+        parts += [f"partial frames at {settings.partial_scale:g}"] if settings.partial_scale < 1 else []
+    if corrector is not None and (mode != "offline" or corrector.between):
+        parts.append("corrector")
+    if settings.max_change is not None:
+        parts.append(f"max_change {settings.max_change:g}")
+    return ", ".join(parts)
 
 
 def _describe_scheduler(scheduler: Scheduler) -> str:

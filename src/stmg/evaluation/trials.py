@@ -25,8 +25,9 @@ from stmg.evaluation.results import TuneOutcome, TuneSetting
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.audit import compare
 from stmg.streaming.continuity import find_step
+from stmg.streaming.fit import fit_motion
 from stmg.streaming.flow import warp
-from stmg.streaming.motion import DisMotion, make_view
+from stmg.streaming.motion import AutoMotion, DisMotion, make_view
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.schedulers import AlwaysKey, DriftBudget, Level
 from stmg.streaming.settings import StreamSettings
@@ -169,9 +170,8 @@ class Trials:
             base += self.first.time_network(self.first.frames[part.start : part.stop][:AROUND])
             if setting.mode == "realtime":
                 assert self.rate is not None
-                shown: list[FrameResult] = []
-                runs += run_live(segmenter, frames, self.rate, shown.append).network_runs
-                some = _fill(shown, len(frames))
+                some: list[FrameResult] = []
+                runs += run_live(segmenter, [frames], self.rate, some.append).network_runs
                 spent += 1000 * len(frames) / self.rate
                 latencies += [result.latency_ms for result in some[1:]]
             else:
@@ -198,6 +198,8 @@ class Trials:
         base = replace(own, fusion=fusion, max_change=None, working_size=None, mode=None)
         if setting.motion is not None:
             base = replace(base, motion=setting.motion)  # type: ignore[arg-type]
+        elif isinstance(base.motion, AutoMotion):  # here, as a stream that fits it does so while it is timed
+            base = replace(base, motion=fit_motion(candidate.subject.segmenter.runtime, candidate.frames[0]))
         return replace(base, offline=scheduler) if setting.mode == "offline" else replace(base, scheduler=scheduler)
 
     def _replay_realtime(
@@ -257,15 +259,6 @@ class Trials:
                     counts.add(each, truth)
         miou = math.nan if counts is None else 100 * counts.mean_iou()
         return float(np.mean(changed)), None if math.isnan(miou) else miou
-
-
-def _fill(shown: Sequence[FrameResult], number: int) -> list[FrameResult]:
-    """A result for each frame: of a dropped one, what was on the screen."""
-    known = {result.index: result for result in shown}
-    results: list[FrameResult] = []
-    for index in range(number):
-        results.append(known[index] if index in known else results[-1])
-    return results
 
 
 def _p95(latencies: Sequence[float]) -> float:

@@ -59,6 +59,17 @@ def test_boundaries_count_what_areas_hide():
     assert np.isnan(BoundaryIou(2).mean())
 
 
+def test_the_edge_of_what_has_no_label_is_no_boundary():
+    truth = square(20)
+    truth[40:60, 70:90] = 255  # at the square's edge
+    truth[0:15, 0:15] = 255  # away from it
+    right, wrong = BoundaryIou(2), BoundaryIou(2)
+    right.add(square(20), truth)
+    assert right.mean() == 1
+    wrong.add(square(22), truth)
+    assert wrong.mean() < 0.6
+
+
 def test_labels_that_follow_the_picture_are_consistent_and_those_that_flicker_are_not():
     first, second = panning(2, (96, 128))[:2]
     correspondence = Correspondence(first, second)

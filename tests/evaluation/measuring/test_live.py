@@ -1,8 +1,13 @@
 """Live: what is measured of a stream is what a user gets."""
 
+import time
+
+import numpy as np
+
 import stmg
 from stmg.evaluation.measuring import live
 from stmg.evaluation.measuring.live import CountingExecutor, run_live
+from stmg.streaming.cost import Cost
 from stmg.video.frames import Frame
 from zoo import colors, panning
 
@@ -15,13 +20,13 @@ def test_frames_are_computed_at_their_own_size():
         return colors(image)
 
     frames = [Frame(image) for image in panning(4, size=(96, 128))]
-    run_live(stmg.VideoSegmenter(network, own_size=(24, 32)), frames, 100.0)
+    run_live(stmg.VideoSegmenter(network, own_size=(24, 32)), [frames], 100.0)
     assert sizes == {(96, 128)}
 
 
 def test_the_motion_is_fitted_before_the_clock_starts():
     segmenter = stmg.VideoSegmenter(colors, motion="auto")
-    run_live(segmenter, [Frame(image) for image in panning(4)], 100.0)
+    run_live(segmenter, [[Frame(image) for image in panning(4)]], 100.0)
     assert segmenter.settings.motion.name != "auto"
 
 
@@ -34,6 +39,29 @@ def test_the_network_runs_at_the_priority_that_realtime_gives_it(monkeypatch):
 
 
 def test_runs_and_ages_are_counted():
-    figures = run_live(stmg.VideoSegmenter(colors), [Frame(image) for image in panning(12)], 50.0)
+    figures = run_live(stmg.VideoSegmenter(colors), [[Frame(image) for image in panning(12)]], 50.0)
     assert figures.network_runs >= 2
     assert 0 <= figures.mean_age <= figures.p95_age
+
+
+def test_each_video_is_a_stream_of_its_own():
+    videos = [[Frame(image) for image in panning(4)] for _ in range(2)]  # alike, so that there is no cut between them
+    shown = []
+    figures = run_live(stmg.VideoSegmenter(colors), videos, 50.0, shown.append)
+    own = [result.index == at % 4 for at, result in enumerate(shown)]  # a dropped frame shows the one before it
+    assert [at for at, result in enumerate(shown) if result.reason == "first frame" and own[at]] == [0, 4]
+    assert shown[4].anchor_distance == 0
+    assert figures.network_runs >= 2
+
+
+def test_a_dropped_frame_shows_what_was_on_the_screen():
+    def slow(image):
+        time.sleep(0.08)  # four frames are due while the first one waits for the network
+        return colors(image)
+
+    frames, shown = [Frame(image) for image in panning(10)], []
+    figures = run_live(stmg.VideoSegmenter(slow), [frames], 50.0, shown.append)
+    assert figures.dropped >= 2
+    assert len(shown) == len(frames)
+    assert all(np.array_equal(result.labels, shown[0].labels) for result in shown[:3])
+    assert [result.cost for result in shown[1:3]] == [Cost()] * 2

@@ -72,6 +72,7 @@ class BoundaryIou:
     def add(self, labels: Labels, truth: Labels) -> None:
         reach = max(1, round(BOUNDARY * float(np.hypot(*truth.shape))))
         known = truth < len(self.both)
+        truth = np.where(known, truth, labels)  # where what is not labeled begins is no boundary
         for index in range(len(self.both)):
             predicted, true = (
                 _outline(np.equal(each, index).astype(np.uint8), reach) & known for each in (labels, truth)

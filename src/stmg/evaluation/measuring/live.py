@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from stmg.evaluation.measuring.speed import WARM_UP, summarize_latency
 from stmg.evaluation.results import Latency
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.cost import Cost
 from stmg.streaming.realtime import step_back
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame
@@ -24,7 +26,7 @@ class LiveFigures(NamedTuple):
     """What was measured of a live stream."""
 
     latency: Latency
-    """Of every frame but the first, which waits for the network."""
+    """Of every answered frame but the first of a video, which waits for the network."""
     mean_age: float
     """Frames since the one that the labels come from."""
     p95_age: float
@@ -35,39 +37,54 @@ class LiveFigures(NamedTuple):
 
 def run_live(
     segmenter: VideoSegmenter,
-    frames: Sequence[Frame],
+    videos: Sequence[Sequence[Frame]],
     rate: float,
     on_frame: Callable[[FrameResult], None] | None = None,
     on_progress: Callable[[], None] | None = None,
 ) -> LiveFigures:
-    """Play frames at a rate to a segmenter in realtime.
+    """Play videos at a rate to a segmenter in realtime, one after the other, each from a fresh start.
 
-    on_frame: called with each result, which has the position of its frame as `index`; afterwards, so that whatever it
-        does takes no time from the stream.
+    on_frame: called for every frame in order with what was on the screen, which for a dropped one is the result before
+        it; afterwards, so that whatever it does takes no time from the stream.
     on_progress: called at once after each result; it should take no time.
     """
-    for frame in frames[:WARM_UP]:
+    for frame in videos[0][:WARM_UP]:
         segmenter.step(frame)  # the first one also fits the motion, where that is to be fitted
-    source = pace(cast(VideoSource, _Playback(frames, rate)))
-    with CountingExecutor() as executor:
-        results = []
-        for result in segmenter.stream(source, mode="realtime", executor=executor):
-            results.append(result)
-            if on_progress is not None:
-                on_progress()
+    answered: list[list[FrameResult]] = []
+    runs = dropped = 0
+    for video in videos:
+        source = pace(cast(VideoSource, _Playback(video, rate)))
+        answered.append([])
+        with CountingExecutor() as executor:
+            for result in segmenter.stream(source, mode="realtime", executor=executor):
+                answered[-1].append(result)
+                if on_progress is not None:
+                    on_progress()
+        runs, dropped = runs + executor.num_runs, dropped + source.dropped
     if on_frame is not None:
-        for result in results:
-            on_frame(result)
-    latencies = [result.latency_ms for result in results]
-    ages = [result.anchor_distance for result in results]
+        for video, results in zip(videos, answered, strict=True):
+            for result in _fill_dropped(results, len(video)):
+                on_frame(result)
+    every = [result for results in answered for result in results]
+    later = [result for results in answered for result in results[1:]]
+    ages = [result.anchor_distance for result in every]
     return LiveFigures(
-        latency=summarize_latency(latencies[1:] or latencies),
+        latency=summarize_latency([result.latency_ms for result in later or every]),
         mean_age=round(float(np.mean(ages)), 3),
         p95_age=round(float(np.percentile(ages, 95)), 3),
-        network_runs=executor.num_runs,
-        dropped=source.dropped,
-        stale=sum(result.stale for result in results),
+        network_runs=runs,
+        dropped=dropped,
+        stale=sum(result.stale for result in every),
     )
+
+
+def _fill_dropped(answered: Sequence[FrameResult], number: int) -> list[FrameResult]:
+    """What was on the screen at each frame of a video; a dropped one costs nothing."""
+    own = {result.index: result for result in answered}
+    shown: list[FrameResult] = []
+    for index in range(number):
+        shown.append(own[index] if index in own else replace(shown[-1], cost=Cost()))
+    return shown
 
 
 class CountingExecutor(ThreadPoolExecutor):

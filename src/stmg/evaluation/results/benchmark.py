@@ -96,9 +96,9 @@ class RealtimeRow:
     rate: float
     """Frames per second of the source."""
     miou: float | None
-    """Of the frames that were answered."""
+    """Of what was on the screen at each frame: a dropped one shows the labels of the frame before."""
     latency: Latency
-    """Of every frame but the first, which waits for the network."""
+    """Of every answered frame but the first of a video, which waits for the network."""
     mean_age: float
     """Frames since the one that the labels come from."""
     p95_age: float

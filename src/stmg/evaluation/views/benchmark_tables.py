@@ -116,7 +116,7 @@ def _pass_table(result: BenchmarkResult, run: SizeBenchmark) -> TextTable:
 def _realtime_table(run: SizeBenchmark) -> TextTable:
     rate, base = run.realtime[0].rate, run.rows[0]
     note = "latency of every frame but the first, which waits for the network; age: frames since the one that the "
-    note += "labels come from; runs: of the network; mIoU is that of the frames that were answered"
+    note += "labels come from; runs: of the network; mIoU is that of what is on the screen at each frame"
     table = TextTable(
         f"Realtime, {size_text(run.size)}, {run.realtime[0].frames} frames at {rate:g} per second",
         ("", "mIoU", "change", "p50 ms", "p95 ms", "max ms", "mean age", "p95 age", "runs", "drops"),

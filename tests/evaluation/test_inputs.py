@@ -1,0 +1,36 @@
+"""What is measured, in words: whatever labels depend on is said."""
+
+import pytest
+
+from stmg import VideoSegmenter
+from stmg.evaluation.inputs import EVERY_FRAME, PAPER_SETTINGS, describe_settings
+from stmg.training.adapt.pairs import Watching
+from zoo import colors
+
+DRIFT = "(key_above 0.3, partial_above inf, longest 30)"
+
+
+class NotBetween(Watching):
+    between = False
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("online", f"scheduler drift {DRIFT}, motion dis, fusion 0.5"),
+        ("offline", "offline drift (key_above 0.6, partial_above inf, longest 12), motion dis"),
+        ("realtime", "realtime, motion dis"),
+    ],
+)
+def test_a_corrector_and_a_limit_on_the_change_are_stated(mode, words):
+    segmenter = VideoSegmenter(colors)
+    assert describe_settings(segmenter, mode) == words
+    steered = segmenter.another(corrector=Watching(3), max_change=0.02)
+    assert describe_settings(steered, mode) == f"{words}, corrector, max_change 0.02"
+    unused = segmenter.another(corrector=NotBetween(3))
+    assert describe_settings(unused, mode) == words + ("" if mode == "offline" else ", corrector")
+
+
+@pytest.mark.parametrize("settings", [EVERY_FRAME, PAPER_SETTINGS])
+def test_where_nothing_is_carried_no_time_goes_into_a_corrector(settings):
+    assert VideoSegmenter(colors, corrector=Watching(3)).another(**settings).settings.corrector is None
