@@ -72,6 +72,7 @@ def test_a_batch_writes_what_segment_writes(samples, tmp_path):
         (("--chunk", "5000", "--mode", "online"), "--chunk is for --mode offline"),
         (("--chunk", "5000", "--max-change", "2%"), "--chunk is for --mode offline without --max-change"),
         (("--out", "nowhere://x"), "nowhere://x cannot be reached"),
+        (("--fps", "0"), "fps is above 0; got 0.0"),
     ],
 )
 def test_mistakes_are_one_line(samples, videos, tmp_path, options, message):

@@ -28,6 +28,23 @@ def test_more_videos_change_no_name_and_no_line_of_those_before(drives, make_run
     assert [line["folder"] for line in lines] == ["a.mp4", "b.mp4", "other/a.mp4"]
 
 
+def test_a_video_of_the_same_name_from_elsewhere_replaces_nothing(drives, make_run, tmp_path):
+    out, cameras = tmp_path / "out", [tmp_path / name / "a.mp4" for name in ("one", "two")]
+    for frames, path in enumerate(cameras, 2):
+        path.parent.mkdir()
+        clip(path, frames)
+        make_run(path, out, save=("records",)).run()
+    lines = [json.loads(line) for line in (out / MANIFEST).read_text().splitlines()]
+    assert [(line["video"], line["status"]) for line in lines] == [(str(path), "done") for path in cameras]
+    assert lines[0]["folder"] == "a.mp4"
+    for frames, line in enumerate(lines, 2):
+        assert len((out / line["folder"] / "records.jsonl").read_text().splitlines()) == frames
+    for path in cameras:
+        run = make_run(path, out, save=("records",))
+        run.run()
+        assert [entry.status for entry in run.manifest.entries.values()] == ["skipped"]
+
+
 def test_a_run_that_fails_leaves_the_manifest_as_it_was(drives, make_run, tmp_path):
     make_run(drives.folder / "a.mp4", tmp_path).run()
     with (tmp_path / MANIFEST).open("a") as file:

@@ -15,7 +15,9 @@ import pytest
 
 import stmg
 from clips import clip
+from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import MissingPackageError, SettingsError, install_command
+from stmg.jobs.task import BatchSettings
 from stmg.streaming.offline import SEAM
 from zoo import panning
 
@@ -107,7 +109,8 @@ def test_a_lost_machine_loses_no_video_and_changes_no_label(cluster, videos, mak
 
 
 @pytest.mark.slow
-def test_mistakes_are_one_line_and_a_deadly_video_is_given_up(cluster, videos, make_run, tmp_path):
+def test_mistakes_are_one_line_and_a_deadly_video_is_given_up(cluster, videos, make_run, tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_pool, "ATTEMPTS", 2)
     with pytest.raises(stmg.StmgError, match=r"none\.py"):
         make_run(videos, tmp_path / "a", model=tmp_path / "none.py:box", ray=cluster.address).run()
     (tmp_path / "deadly.py").write_text("import os\ndef box():\n    return lambda image: os._exit(1)\n")
@@ -115,7 +118,7 @@ def test_mistakes_are_one_line_and_a_deadly_video_is_given_up(cluster, videos, m
     run.run()
     (entry,) = run.manifest.entries.values()
     assert entry.status == "failed"
-    assert entry.reason.startswith("3 workers were lost with it")
+    assert entry.reason.startswith("2 workers were lost with it")
     wide = make_run(videos, tmp_path / "c", ray=cluster.address)
     wide.settings = replace(wide.settings, spec=replace(wide.settings.spec, threads=64))
     with pytest.raises(SettingsError, match="a worker takes 64 CPUs"):
@@ -173,6 +176,41 @@ def test_a_worker_that_never_answers_does_not_hide_why_another_failed(make_run, 
     clip(tmp_path / "0.mp4", 3)
     with pytest.raises(OSError, match="no worker could be started: the machine is gone"):
         make_run(tmp_path / "0.mp4", tmp_path / "out", ray="auto").run()
+
+
+def make_pool(monkeypatch, nodes, **fields):
+    replace_ray(monkeypatch, nodes, get=lambda reference: (), wait=lambda references, **_: (references[:1], []))
+    return RayPool(BatchSettings(spec=ModelSpec(**{"name": "small", **fields})), "out", "auto")
+
+
+def test_a_worker_on_a_gpu_needs_a_machine_that_has_one(monkeypatch):
+    with pytest.raises(SettingsError, match=r"a worker takes 1 CPUs and a GPU, and no machine .* or --device cpu"):
+        make_pool(monkeypatch, [ALIVE], device="cuda:1").start()
+    many = {"Alive": True, "Resources": {"CPU": 8.0, "GPU": 2.0}}
+    pool = make_pool(monkeypatch, [ALIVE, many], device="cuda:1")
+    pool.start()
+    assert len(pool._loading) + len(pool._idle) == 2
+    assert pool._arguments[0].spec.device == "cuda"  # the one that Ray shows it
+
+
+def test_workers_in_other_folders_find_the_files_of_the_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("net.py", "weights.pth", "run/stmg.json", "corrector/corrector.json", "small/notes.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    def portable(**fields):
+        return make_pool(monkeypatch, [ALIVE], **fields)._arguments[0].spec
+
+    spec = portable(name="run", weights=Path("weights.pth"), network="net.py:build", corrector="corrector")
+    assert spec.name == str(tmp_path / "run")
+    assert spec.weights == tmp_path / "weights.pth"
+    assert spec.network == f"{tmp_path}/net.py:build"
+    assert spec.corrector == str(tmp_path / "corrector")
+    assert portable(name="net.py:build").name == f"{tmp_path}/net.py:build"
+    for name in ("small", "small-streets", "owner/model", "package.module:build"):
+        spec = portable(name=name, corrector="none")
+        assert (spec.name, spec.corrector) == (name, "none")
 
 
 def test_without_ray_the_extra_is_named(drives, make_run, tmp_path, monkeypatch):

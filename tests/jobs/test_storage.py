@@ -45,6 +45,28 @@ def test_image_folders_that_no_run_wrote_stay_as_they_are(drives, make_run, tmp_
         assert len(system.find(f"{path}/a.mp4/labels")) == 20 // every + 1
 
 
+@pytest.mark.parametrize("storage", ["local", "memory"])
+def test_no_output_of_an_earlier_run_stays_beside_those_of_another(drives, make_run, tmp_path, storage):
+    out = str(tmp_path / "mixed") if storage == "local" else "memory://mixed"
+    system, path = open_storage(out)
+    folder = f"{path}/a.mp4"
+    make_run(drives.folder / "a.mp4", out, save=("records", "overlay", "labels")).run()
+    system.makedirs(f"{folder}/cutout", exist_ok=True)
+    system.pipe_file(f"{folder}/cutout/hand.png", b"by hand")
+    make_run(drives.folder / "a.mp4", out, save=("timeline",), every=2, chunk=0).run()
+    names = {name.removeprefix(f"{folder}/") for name in system.find(folder)}
+    assert names == {"timeline.png", "done.json", "cutout/hand.png"}
+
+
+def test_a_name_is_no_pattern():
+    folder = Folder("memory://patterns")
+    for name in ("a [1].mp4/done.json", "a [1].mp4/labels/0.png", "a 1.mp4/done.json"):
+        folder.write(name, b"")
+    folder.remove("a [1].mp4/done.json")
+    folder.remove("a [1].mp4/labels")
+    assert folder.system.find("/patterns") == ["/patterns/a 1.mp4/done.json"]
+
+
 def test_images_whose_removal_was_stopped_are_still_those_of_a_run(tmp_path, monkeypatch):
     folder = Folder(str(tmp_path))
     for name in (".stmg", *(f"{number:06d}.png" for number in range(30))):

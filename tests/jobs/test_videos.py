@@ -4,6 +4,7 @@ import cv2
 import fsspec
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from stmg.errors import MissingPackageError, SettingsError, VideoError
 from stmg.jobs.videos import Video, find_videos, keep_names
@@ -34,6 +35,17 @@ def test_a_pattern_is_named_from_where_it_begins(tree):
         find_videos([f"{tree}/*.mov"])
 
 
+def test_what_exists_is_no_pattern(tree):
+    (tree / "[2024] x").mkdir()
+    for name in ("[2024] x/Drive [dQw4w9].mp4", "what?.mp4", "*.mp4", "Drive d.mp4"):
+        (tree / name).write_bytes(b"12")
+    assert names(tree / "[2024] x") == ["Drive [dQw4w9].mp4"]
+    assert names(tree / "[2024] x/Drive [dQw4w9].mp4") == ["Drive [dQw4w9].mp4"]
+    assert names(tree / "what?.mp4") == ["what?.mp4"]
+    assert names(tree / "*.mp4") == ["*.mp4"]
+    assert names(tree / "Drive [d].mp4") == ["Drive d.mp4"]
+
+
 def test_single_videos_are_named_below_the_folder_that_holds_them_all(tree):
     assert names(tree / "x2.mp4") == ["x2.mp4"]
     assert names(tree / "x2.mp4", tree / "deep/er/x.avi") == ["deep/er/x.avi", "x2.mp4"]
@@ -47,6 +59,10 @@ def test_a_list_holds_one_argument_a_line_seen_from_where_it_lies(tree, tmp_path
     (tree / "bytes.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(VideoError, match="no text"):
         find_videos([tree / "bytes.txt"])
+    for text in ("", "# all of them\n\n"):
+        (tree / "empty.txt").write_text(text)
+        with pytest.raises(VideoError, match=r"empty\.txt names no video; a list is"):
+            find_videos([tree / "x2.mp4", tree / "empty.txt"])
 
 
 def test_a_video_named_twice_is_one_and_two_of_a_name_are_two(tree, tmp_path):
@@ -79,6 +95,11 @@ def test_what_a_batch_wrote_is_not_segmented(tree):
         find_videos([tree, tree / "x2.mp4"], without=str(tree))
 
 
+def test_a_video_that_was_named_is_not_left_out_without_a_word(tree):
+    with pytest.raises(VideoError, match=r"er/x\.avi lies in the output folder .*deep; choose another --out"):
+        find_videos([tree / "x2.mp4", tree / "deep/er/x.avi"], without=str(tree / "deep"))
+
+
 def test_a_path_may_go_up_and_down(tree):
     assert find_videos([tree / "deep" / "..", tree]) == find_videos([tree])
 
@@ -93,14 +114,15 @@ def test_a_name_does_not_lead_out_of_the_output_folder(tmp_path):
             find_videos([argument])
 
 
-def test_names_of_an_earlier_run_are_kept_unless_another_video_has_them():
-    videos = [Video(f"/d/{name}", name, 1, "") for name in ("drives/a.mp4", "drives/b.mp4", "other/a.mp4", "c.mp4")]
-    earlier = {"/d/drives/a.mp4": "a.mp4", "/d/drives/b.mp4": "c.mp4", "/d/gone.mp4": "gone.mp4"}
+def test_names_of_an_earlier_run_are_kept_and_given_to_no_other_video():
+    videos = [Video(f"/d/{name}", name, 1, "") for name in ("drives/a.mp4", "drives/b.mp4", "gone.mp4", "c.mp4")]
+    earlier = {"a.mp4": "/d/drives/a.mp4", "c.mp4": "/d/drives/b.mp4", "gone.mp4": "/e/gone.mp4"}
     kept = keep_names(videos, earlier)
-    assert [video.name for video in kept] == ["a.mp4", "drives/b.mp4", "other/a.mp4", "c.mp4"]
+    assert [video.name for video in kept[:2]] == ["a.mp4", "c.mp4"]
+    assert [video.name.rpartition("-")[0] for video in kept[2:]] == ["gone.mp4", "c.mp4"]
     assert [video.source for video in kept] == [video.source for video in videos]
     with pytest.raises(VideoError, match="not inside the output folder"):
-        keep_names(videos, {"/d/c.mp4": "../c.mp4"})
+        keep_names(videos, {"../c.mp4": "/d/c.mp4"})
 
 
 def test_other_storages_are_searched_alike():
@@ -110,6 +132,25 @@ def test_other_storages_are_searched_alike():
     assert names("memory://search") == ["a/x.mp4", "b/y.mp4"]
     assert find_videos(["memory://search/a/x.mp4"])[0].source == "memory:///search/a/x.mp4"
     assert names("memory://search/*/y.mp4") == ["b/y.mp4"]
+
+
+class Elsewhere(MemoryFileSystem):
+    """Files of a machine that the address names, as ftp:// has them."""
+
+    protocol = "elsewhere"
+
+    def __init__(self, host, **options):
+        super().__init__(**options)
+
+    @staticmethod
+    def _get_kwargs_from_urls(url):
+        return {"host": url.partition("://")[2].partition("/")[0]}
+
+
+def test_an_address_that_names_a_machine_is_refused(monkeypatch):
+    fsspec.register_implementation("elsewhere", Elsewhere, clobber=True)
+    with pytest.raises(SettingsError, match=r"^videos are not read from elsewhere://; copy them here, or give a path"):
+        find_videos(["elsewhere://me:secret@host/drives/a.mp4"])
 
 
 def test_what_cannot_be_reached_says_what_to_do(tmp_path):

@@ -142,13 +142,22 @@ class BatchRun:
     def _skip_done(self) -> None:
         tasks = [Task(video, self.settings.key(video)) for video in self.videos]
         with ThreadPoolExecutor(READERS) as readers:
-            before = readers.map(lambda task: read_marker(self.out, task), tasks)
+            before = readers.map(self._look_for, tasks)
             for task, figures in zip(tasks, before, strict=True):
-                if figures is None:
+                if isinstance(figures, OSError):
+                    self._add(task.video, "failed", Figures(), " ".join(str(figures).split()))
+                elif figures is None:
                     self._queue.append(task)
                     self._total += task.video.size
                 else:
                     self._add(task.video, "skipped", figures, "done before")
+
+    def _look_for(self, task: Task) -> Figures | OSError | None:
+        """What a task took that was done before, None if it was not, or why that cannot be known."""
+        try:
+            return read_marker(self.out, task)
+        except OSError as error:  # as of a name that is too long for the file system
+            return error
 
     def _work(self) -> None:
         pool = self._make_pool()

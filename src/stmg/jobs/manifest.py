@@ -21,7 +21,7 @@ class Entry:
     """What became of a video."""
 
     video: str
-    """Its path or URL."""
+    """Its path or URL, without user name, password and query."""
     folder: str
     """Where its outputs are, within the output folder."""
     status: str
@@ -50,19 +50,19 @@ class Manifest:
         self._out, self._written = out, 0.0
 
     def load(self) -> dict[str, str]:
-        """Read the entries of earlier runs; the folder of each of their videos."""
+        """Read the entries of earlier runs; the video that each of their folders is about."""
         for line in (self._out.read(MANIFEST) or b"").splitlines():
             try:
                 entry = build_dataclass(Entry, json.loads(line))
             except (TypeError, ValueError):
                 continue  # a line that somebody else wrote
             self._earlier[entry.folder] = entry
-        return {entry.video: entry.folder for entry in self._earlier.values()}
+        return {folder: entry.video for folder, entry in self._earlier.items()}
 
     def add(self, video: Video, status: str, figures: Figures, reason: str = "", parts: int = 1) -> Entry:
         seconds = round(figures.seconds, 3)
         entry = Entry(
-            video.source,
+            video.address,
             video.name,
             status,
             reason,

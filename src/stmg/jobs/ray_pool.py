@@ -9,11 +9,14 @@ import logging
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from stmg.checkpoints.kinds import is_network, is_user_function
+from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import MissingPackageError, SettingsError, install_command
 from stmg.jobs.task import BatchSettings, Outcome, Task
 from stmg.jobs.worker import Worker
@@ -39,15 +42,15 @@ class RayPool:
 
     def __init__(self, settings: BatchSettings, out: str, address: str, workers: int | None = None) -> None:
         self._threads = settings.spec.threads or 1
-        settings = replace(settings, spec=replace(settings.spec, threads=self._threads))
+        self._gpus = 1 if (settings.spec.device or "").startswith("cuda") else 0
+        settings = replace(settings, spec=_make_portable(replace(settings.spec, threads=self._threads)))
         self._arguments, self._most = (settings, out), workers
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
             _connect(address)
-        gpus = 1 if (settings.spec.device or "").startswith("cuda") else 0
         # A lost actor is not restarted by Ray, which would hold its task until there is room for it again.
         self._actor_class: Any = ray.remote(Worker).options(
-            num_cpus=self._threads, num_gpus=gpus, max_restarts=0, max_concurrency=2
+            num_cpus=self._threads, num_gpus=self._gpus, max_restarts=0, max_concurrency=2
         )
         self._loading: dict[Any, Any] = {}  # by what `load` will give
         self._idle: deque[Any] = deque()
@@ -61,8 +64,10 @@ class RayPool:
     def start(self) -> tuple[str, ...]:
         self._add_actors()
         if not self._loading:
+            gpu, advice = (" and a GPU", " or --device cpu") if self._gpus else ("", "")
             raise SettingsError(
-                f"a worker takes {self._threads} CPUs, and no machine of this cluster has as many; try fewer --threads"
+                f"a worker takes {self._threads} CPUs{gpu}, and no machine of this cluster has as many; try fewer "
+                f"--threads{advice}"
             )
         failure: Exception | None = None
         while self._loading:
@@ -129,11 +134,16 @@ class RayPool:
     def _add_actors(self) -> None:
         """Use what room the cluster has now."""
         self._looked = time.monotonic()
-        room = sum(int(node["Resources"].get("CPU", 0) // self._threads) for node in ray.nodes() if node["Alive"])
+        room = sum(self._room_on(node["Resources"]) for node in ray.nodes() if node["Alive"])
         room = room if self._most is None else min(room, self._most)
         for _ in range(room - len(self._loading) - len(self._idle) - len(self._running)):
             actor = self._actor_class.remote(*self._arguments)
             self._loading[actor.load.remote()] = actor
+
+    def _room_on(self, resources: Mapping[str, float]) -> int:
+        """How many actors a machine has the CPUs and GPUs for."""
+        needs = {"CPU": self._threads, **({"GPU": self._gpus} if self._gpus else {})}
+        return min(int(resources.get(name, 0) // need) for name, need in needs.items())
 
     def _check_workers(self) -> None:
         """End where there has been no worker for long: nobody may ever come back."""
@@ -171,6 +181,25 @@ class RayPool:
             return
         self._idle.append(actor)
         yield outcome
+
+
+def _make_portable(spec: ModelSpec) -> ModelSpec:
+    """A spec as workers take it, who are in other folders and whom Ray shows only the GPU that is theirs."""
+
+    def whole(name: str) -> str:
+        file, colon, function = name.rpartition(":") if is_user_function(name) else (name, "", "")
+        # A folder may be called as a network is.
+        is_file = Path(file).exists() and (bool(colon) or not is_network(name))
+        return f"{Path(file).absolute()}{colon}{function}" if is_file else name
+
+    return replace(
+        spec,
+        name=whole(spec.name),
+        weights=spec.weights and Path(spec.weights).absolute(),
+        network=spec.network and whole(spec.network),
+        corrector=spec.corrector if spec.corrector in (None, "none") else whole(spec.corrector),
+        device="cuda" if (spec.device or "").startswith("cuda") else spec.device,
+    )
 
 
 def _connect(address: str) -> None:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from stmg.errors import MissingPackageError, SettingsError
 from stmg.files import write_atomically
+from stmg.jobs.addresses import public_address
 from stmg.outputs.image_folder import MARKER
 
 WORK = ".work"
@@ -52,7 +54,7 @@ def fetch(url: str) -> Iterator[Path]:
         yield Path(path)
         return
     with tempfile.TemporaryDirectory(prefix="stmg-") as folder:
-        copy = Path(folder) / path.rstrip("/").rpartition("/")[2]
+        copy = Path(folder) / public_address(path).rstrip("/").rpartition("/")[2]
         if system.isdir(path):
             system.get(path, str(copy), recursive=True)
         else:
@@ -128,7 +130,7 @@ class Folder:
         if self.is_local and Path(path).is_dir():
             shutil.rmtree(path)
         elif self.system.exists(path):
-            self.system.rm(path, recursive=True)
+            self.system.rm(path if self.is_local else escape(path), recursive=True)  # others take it for a pattern
 
     def check_images(self, name: str) -> None:
         """Refuse a folder with files that stmg did not write, which new images would replace."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
@@ -50,6 +51,8 @@ class BatchSettings:
             raise SettingsError(
                 f"every and limit are at least 1, chunk at least 0; got {self.every=}, {self.limit=}, {self.chunk=}"
             )
+        if self.fps is not None and not 0 < self.fps < math.inf:
+            raise SettingsError(f"fps is above 0; got {self.fps}")
         names = choose_outputs(self.save, areas=self.areas, background=self.background)
         object.__setattr__(self, "save", tuple(names))
         object.__setattr__(self, "chunk", -(-self.chunk // SEAM) * SEAM)
@@ -67,7 +70,7 @@ class BatchSettings:
     def key(self, video: Video) -> str:
         """Tells apart what another video, model or setting would give; not how the work was shared."""
         same = replace(self, chunk=0, spec=replace(self.spec, threads=None))
-        text = repr((same, video.source, video.stamp, _model_stamps(self.spec)))
+        text = repr((same, video.address, video.stamp, _model_stamps(self.spec)))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

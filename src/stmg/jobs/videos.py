@@ -6,6 +6,7 @@ import hashlib
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -14,11 +15,14 @@ from fsspec.utils import get_protocol
 
 from stmg.errors import SettingsError, VideoError
 from stmg.files import path_inside, quote
+from stmg.jobs.addresses import hide_secrets, public_address, short_hash
 from stmg.jobs.storage import full_name, open_storage
 from stmg.video.readers import IMAGE_SUFFIXES, VIDEO_SUFFIXES, natural_order
 
 LIST_SUFFIX = ".txt"
-_CHANGES = ("etag", "ETag", "mtime", "LastModified", "updated", "created")  # by which storages tell versions apart
+READERS = 16  # files looked up at once for what a listing does not say: over the web each takes a while
+# By which storages tell versions apart.
+_CHANGES = ("etag", "ETag", "mtime", "LastModified", "Last-Modified", "updated", "created")
 
 
 @dataclass(frozen=True)
@@ -34,54 +38,82 @@ class Video:
     stamp: str
     """Changes when the video does."""
 
+    @property
+    def address(self) -> str:
+        """The source without what is secret: what is written down, and what the video is known by."""
+        return public_address(self.source)
+
 
 def find_videos(arguments: Iterable[str | Path], without: str | None = None) -> list[Video]:
     """The videos that arguments name, each once, in natural order of their names.
 
     An argument is a video; a folder, for all videos below it, or for its images as the frames of one video; a pattern
-    such as "drives/*.mp4"; or a .txt file with one argument a line. Outputs are named by the path below the folder or
-    below where the pattern begins; of single videos, below the folder that holds them all.
+    such as "drives/*.mp4", unless there is a file or folder of that very name; or a .txt file with one argument a line.
+    Outputs are named by the path below the folder or below where the pattern begins; of single videos, below the folder
+    that holds them all.
 
-    without: a folder that is not searched, where the outputs go; an error if all of the videos lie there.
+    without: a folder that is not searched, where the outputs go; an error if all of the videos lie there, or a single
+        one does.
     """
     videos: dict[str, Video] = {}
     singles: list[Video] = []
     for argument in _read_lists(map(str, arguments)):
         system, path = open_storage(argument)
-        if any(letter in path for letter in "*?["):
+        _refuse_host(system, argument)
+        shown = hide_secrets(argument, argument)
+        if any(letter in path for letter in "*?[") and not system.exists(path):
             files = system.glob(path, detail=True)
             files = {name: info for name, info in files.items() if info["type"] == "file"}
             if not files:
-                raise VideoError(f"{argument} matches no file")
+                raise VideoError(f"{shown} matches no file")
             found = _describe(system, files, _fixed_part(path))
         elif system.isdir(path):
-            found = _search(system, argument, path)
+            found = _search(system, shown, path)
         elif system.exists(path):
-            singles += _describe(system, {path: system.info(path)}, posixpath.dirname(path))
+            singles += _describe(system, {path: system.info(path)}, posixpath.dirname(public_address(path)))
             continue
         else:
-            raise VideoError(f"{argument} does not exist; give videos, folders, patterns or a list ending in .txt")
-        videos |= {video.source: video for video in found}
-    videos |= {video.source: video for video in _rename(singles)}
+            raise VideoError(f"{shown} does not exist; give videos, folders, patterns or a list ending in .txt")
+        videos |= {video.address: video for video in found}
+    singles = _rename(singles)
+    videos |= {video.address: video for video in singles}
     if without is not None:
-        below = f"{full_name(*open_storage(without))}/"
-        outside = {source: video for source, video in videos.items() if not source.startswith(below)}
-        if videos and not outside:
-            raise VideoError(f"all of these lie in the output folder {without}; choose another --out")
-        videos = outside
+        videos = _leave_out(videos, singles, without)
     return sorted(map(_check_name, _tell_apart(videos.values())), key=lambda video: natural_order(Path(video.name)))
 
 
-def keep_names(videos: list[Video], names: Mapping[str, str]) -> list[Video]:
-    """Videos under the names they had before, so that others beside them do not rename what is done.
+def keep_names(videos: list[Video], owners: Mapping[str, str]) -> list[Video]:
+    """Videos under the names they had before, so that others beside them neither rename nor replace what is done.
 
-    names: by source. One that another video goes by now is not kept.
+    owners: addresses by name. A new video, whose name another has, gets the hash of its address as well.
     """
-    taken = {video.name for video in videos}
+    names = {address: name for name, address in owners.items()}
+    kept = [replace(video, name=names.get(video.address) or video.name) for video in videos]
     return [
-        _check_name(replace(video, name=name)) if (name := names.get(video.source)) and name not in taken else video
-        for video in videos
+        _check_name(_add_hash(video) if owners.get(video.name, video.address) != video.address else video)
+        for video in kept
     ]
+
+
+def _leave_out(videos: Mapping[str, Video], singles: Iterable[Video], folder: str) -> dict[str, Video]:
+    """The videos that do not lie in the output folder; an error if that is none, or one that was named lies there."""
+    below = f"{full_name(*open_storage(folder))}/"
+    outside = {address: video for address, video in videos.items() if not video.source.startswith(below)}
+    if videos and not outside:
+        raise VideoError(f"all of these lie in the output folder {folder}; choose another --out")
+    for video in singles:
+        if video.address not in outside:
+            raise VideoError(f"{video.address} lies in the output folder {folder}; choose another --out")
+    return outside
+
+
+def _refuse_host(system: Any, argument: str) -> None:
+    """An error for an address that names a machine, as ftp:// does: paths there do not say which one."""
+    if type(system)._get_kwargs_from_urls(argument).get("host"):
+        raise SettingsError(
+            f"videos are not read from {get_protocol(argument)}://; copy them here, or give a path, an object store "
+            "such as s3://, or http://"
+        )
 
 
 def _read_lists(arguments: Iterable[str]) -> Iterable[str]:
@@ -97,10 +129,12 @@ def _read_lists(arguments: Iterable[str]) -> Iterable[str]:
         except UnicodeDecodeError:
             raise VideoError(f"{argument} is no text in UTF-8; a list is a text file with one video a line") from None
         folder = posixpath.dirname(full_name(system, path))
-        for line in (line.strip() for line in lines):
-            if line and not line.startswith("#"):
-                is_whole = line.startswith("/") or get_protocol(line) != "file"
-                yield line if is_whole else f"{folder}/{line}"
+        named = [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+        if not named:
+            raise VideoError(f"{argument} names no video; a list is a text file with one video a line")
+        for line in named:
+            is_whole = line.startswith("/") or get_protocol(line) != "file"
+            yield line if is_whole else f"{folder}/{line}"
 
 
 def _fixed_part(pattern: str) -> str:
@@ -110,7 +144,7 @@ def _fixed_part(pattern: str) -> str:
     return "/".join(parts[:first])
 
 
-def _search(system: Any, argument: str, folder: str) -> list[Video]:
+def _search(system: Any, shown: str, folder: str) -> list[Video]:
     files: dict[str, Any] = system.find(folder, detail=True)
     hidden = [name for name in files if any(part.startswith(".") for part in name[len(folder) :].split("/"))]
     files = {name: info for name, info in files.items() if name not in set(hidden)}
@@ -120,17 +154,35 @@ def _search(system: Any, argument: str, folder: str) -> list[Video]:
     images = {name: info for name, info in files.items() if name.lower().endswith(IMAGE_SUFFIXES)}
     if not any(posixpath.dirname(name) == folder.rstrip("/") for name in images):
         endings = ", ".join(VIDEO_SUFFIXES)
-        raise VideoError(f"{argument} holds no videos, whose names end in {endings}, and no images")
+        raise VideoError(f"{shown} holds no videos, whose names end in {endings}, and no images")
+    images = _complete(system, images)
     stamps = hashlib.sha256("".join(_stamp(info) for info in images.values()).encode()).hexdigest()
     size = sum(info["size"] or 0 for info in images.values())
     return [Video(full_name(system, folder), PurePosixPath(folder).name, size, f"{len(images)}-{stamps[:16]}")]
 
 
 def _describe(system: Any, files: Mapping[str, Mapping[str, Any]], root: str) -> list[Video]:
+    """Videos, named by their paths below a root."""
+    start = len(public_address(root))
     return [
-        Video(full_name(system, path), path[len(root) :].strip("/"), info.get("size") or 0, _stamp(info))
-        for path, info in files.items()
+        Video(full_name(system, path), public_address(path)[start:].strip("/"), info.get("size") or 0, _stamp(info))
+        for path, info in _complete(system, files).items()
     ]
+
+
+def _complete(system: Any, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Files with their sizes and times, which listings of the web do not hold."""
+
+    def complete(path: str) -> Mapping[str, Any]:
+        try:
+            info: Mapping[str, Any] = system.info(path)
+        except OSError:  # a worker will say what is wrong with it
+            return files[path]
+        return info
+
+    missing = [path for path, info in files.items() if info.get("size") is None]
+    with ThreadPoolExecutor(READERS) as readers:
+        return {**files, **dict(zip(missing, readers.map(complete, missing), strict=True))}
 
 
 def _check_name(video: Video) -> Video:
@@ -139,7 +191,7 @@ def _check_name(video: Video) -> Video:
         path_inside(Path(), video.name)
     except SettingsError:
         raise VideoError(
-            f"the outputs of {video.source} would go to {quote(video.name)}, which is not inside the output folder; "
+            f"the outputs of {video.address} would go to {quote(video.name)}, which is not inside the output folder; "
             "give its path or URL without .."
         ) from None
     return video
@@ -152,21 +204,20 @@ def _stamp(info: Mapping[str, Any]) -> str:
 
 def _rename(singles: list[Video]) -> list[Video]:
     """Single videos, named by their paths below the folder that holds them all."""
-    folders = {posixpath.dirname(video.source) for video in singles}
+    folders = {posixpath.dirname(video.address) for video in singles}
     if len(folders) < 2:
         return singles
     shared = posixpath.commonprefix([f"{folder}/" for folder in folders]).rpartition("/")[0]
-    names = [video.source[len(shared) :].replace("://", "/").strip("/") for video in singles]
+    names = [video.address[len(shared) :].replace("://", "/").strip("/") for video in singles]
     return [replace(video, name=name) for video, name in zip(singles, names, strict=True)]
 
 
 def _tell_apart(videos: Iterable[Video]) -> list[Video]:
-    """Videos of one name from several arguments get the hash of their source as well."""
+    """Videos of one name from several arguments get the hash of their address as well."""
     videos = list(videos)
     counts = Counter(video.name for video in videos)
-    return [
-        video
-        if counts[video.name] == 1
-        else replace(video, name=f"{video.name}-{hashlib.sha256(video.source.encode()).hexdigest()[:8]}")
-        for video in videos
-    ]
+    return [video if counts[video.name] == 1 else _add_hash(video) for video in videos]
+
+
+def _add_hash(video: Video) -> Video:
+    return replace(video, name=f"{video.name}-{short_hash(video.address)}")

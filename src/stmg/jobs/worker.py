@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stmg.checkpoints.for_source import SourceSegmenters
+from stmg.errors import SettingsError
+from stmg.jobs.addresses import hide_secrets
 from stmg.jobs.parts import IMAGES, join_parts
 from stmg.jobs.storage import Folder, fetch
 from stmg.jobs.task import MARKER, PARTS, BatchSettings, Figures, Outcome, Part, Task, read_marker
@@ -48,7 +50,7 @@ class Worker:
         try:
             outcome = self._finished(task) or (self._join(task) if task.parts else self._segment(task, started))
         except Exception as error:
-            line = " ".join(str(error).split()) or "no reason given"
+            line = hide_secrets(" ".join(str(error).split()), task.video.source) or "no reason given"
             kind = "" if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: "
             return Outcome(task, "failed", Figures(seconds=time.perf_counter() - started), kind + line)
         return outcome
@@ -137,10 +139,20 @@ class Worker:
         """Put outputs in their place; the marker goes first where it is old, and comes last where it is new."""
         self.out.remove(f"{task.folder}/{MARKER}")
         self.out.publish(folder, task.folder)
-        content = {"key": task.marker, "source": task.video.source, **figures._asdict()}
+        if task.part is None:
+            self._remove_others(task)
+        content = {"key": task.marker, "source": task.video.address, **figures._asdict()}
         self.out.write(f"{task.folder}/{MARKER}", json.dumps(content).encode())
         if task.part is None:
             self.out.remove(f"{task.folder}/{PARTS}")
+
+    def _remove_others(self, task: Task) -> None:
+        """Remove what an earlier run wrote and this one does not: it may be of another video, model or setting."""
+        for output, name in OUTPUTS.items():
+            if output not in self.settings.outputs:
+                remove = self.out.remove_images if output in IMAGES else self.out.remove
+                with suppress(SettingsError):  # files that stmg did not write stay
+                    remove(f"{task.folder}/{name}")
 
 
 def cut_frames(count: int, chunk: int, every: int = 1, limit: int | None = None) -> tuple[Part, ...]:
