@@ -1,4 +1,6 @@
-from commands import run_stmg
+import pytest
+
+from commands import is_one_line, run_stmg
 from stmg.cli import serve as module
 
 
@@ -13,3 +15,24 @@ def test_a_folder_to_record_to_keeps_the_limits_of_the_file(tmp_path, monkeypatc
     records = [config.record for config in served]
     assert [record.folder for record in records] == [str(tmp_path / "other")] * 2
     assert [(record.gigabytes, record.hours) for record in records] == [(500, 5000), (10, 168)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--scheduler", "always-key"), "--scheduler cannot be used in realtime"),
+        (("--fusion", "0.3"), "--fusion is for --mode online; the mode is realtime"),
+        (("--fusion", "0.3", "--settings", "{offline}"), "--fusion is for --mode online; the mode is offline"),
+    ],
+)
+def test_what_the_mode_does_not_use_is_refused(tmp_path, monkeypatch, options, message):
+    monkeypatch.setattr(module, "serve_page", lambda config, spec: None)
+    (tmp_path / "offline.yaml").write_text("mode: offline")
+    (tmp_path / "online.yaml").write_text("mode: online")
+    options = [option.format(offline=tmp_path / "offline.yaml") for option in options]
+    done = run_stmg("serve", "street:1", "-m", "small-streets", *options)
+    assert done.returncode == 2
+    assert is_one_line(done.stderr)
+    assert message in done.stderr
+    for online in (("--mode", "online"), ("--settings", tmp_path / "online.yaml")):
+        assert run_stmg("serve", "street:1", "-m", "small-streets", *options[:2], *online).returncode == 0

@@ -103,8 +103,52 @@ def test_a_file_is_read_with_paths_beside_it(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("later.mp4", "{}/later.mp4"),
+        ("frames/*.png", "{}/frames/*.png"),
+        ("/videos/a.mp4", "/videos/a.mp4"),
+        ("rtsp://gate/live", "rtsp://gate/live"),
+        ("camera:0", "camera:0"),
+        ("street:7", "street:7"),
+    ],
+)
+def test_sources_are_seen_from_the_file(tmp_path, source, expected):
+    file = tmp_path / "streams.yaml"
+    file.write_text(f"streams: [{{name: a, source: '{source}', settings: tuned.yaml}}]\nsources: {{b: '{source}'}}")
+    config = read_config(file)
+    assert config.streams[0].source == config.sources["b"] == expected.format(tmp_path)
+    assert config.streams[0].settings == str(tmp_path / "tuned.yaml")
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("nets.py:build", "{}/nets.py:build"),
+        ("code/nets.py:build", "{}/code/nets.py:build"),
+        ("net.onnx", "{}/net.onnx"),
+        ("./best", "{}/best"),
+        ("runs/one/best", "{}/runs/one/best"),
+        ("out/lite0", "{}/out/lite0"),
+        ("/models/best", "/models/best"),
+        ("owner/model", "owner/model"),
+        ("lite0-camvid", "lite0-camvid"),
+        ("package.module:build", "package.module:build"),
+    ],
+)
+def test_models_are_seen_from_the_file(tmp_path, model, expected):
+    (tmp_path / "out").mkdir()
+    file = tmp_path / "streams.yaml"
+    file.write_text(f"model: {model}\nstreams: [{{name: a, source: street:1, model: '{model}'}}]")
+    config = read_config(file)
+    assert config.model == config.streams[0].model == expected.format(tmp_path)
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "{streams: [{name: a, source: camera:0}], token: [secret token]}",
+        "{streams: [{name: a, source: camera:0}], token: {secret: token}}",
         "streams: [{name: a, source: 'rtsp://u:secret@h/', fps: no}]",
         "streams: [{name: a, source: 'rtsp://u:secret@h/'",
         "streams: [{name: A, source: 'rtsp://u:secret@h/?p=secret'}]",
@@ -137,3 +181,8 @@ def test_what_is_wrong_in_a_file_is_said_without_its_passwords(tmp_path: Path, t
 )
 def test_streams_of_the_command_line_are_named_by_their_sources(source, name):
     assert name_of(source) == name
+
+
+def test_an_address_that_is_none_is_said_without_its_password():
+    with pytest.raises(SettingsError, match=r"^rtsp://\[::1/live is no address"):
+        name_of("rtsp://user:secret@[::1/live")

@@ -210,6 +210,9 @@ def test_metrics_say_what_happens(running):
 def test_health_readiness_and_the_description_of_the_api(running):
     assert running.get("/healthz") == {"status": "ok"}
     assert running.get("/readyz")["ready"]
+    for path in ("/", "/healthz", "/readyz"):  # as those ask who only want to know whether it answers
+        answer = running.client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
     paths = running.get("/api/openapi.json")["paths"]
     assert {"/api/streams", "/api/streams/{name}", "/api/uploads", "/metrics", "/healthz", "/readyz"} <= paths.keys()
 

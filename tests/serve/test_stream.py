@@ -132,3 +132,18 @@ def test_what_cannot_be_changed_is_refused_and_changes_nothing(running, change):
     assert answer.status_code == 422
     assert answer.json()["error"]
     assert running.get("/api/streams/clip")["controls"] == before
+
+
+def test_models_of_one_name_are_told_apart_by_their_folders():
+    models = Models(load=lambda spec: None)
+    names = ("runs/one/best", "runs/two/best", "/other/two/best", "best", "runs/one/best")
+    for name, threads in zip(names, (None, None, None, None, 2), strict=True):
+        models.get(ModelSpec(name=name, threads=threads))
+    models.close()
+    assert [model.name for model in models.loaded] == [
+        "best",
+        "two/best",
+        "other/two/best",
+        "best (2)",
+        "one/best",
+    ]

@@ -118,7 +118,7 @@ def serve(
         chosen = _from_sources(sources or [], fps, given)
         if model is None:
             raise SettingsError("say which model: --model NAME, or --config FILE with one for each stream")
-        spec = make_spec(model, options, stream, size=size, mode=mode)
+        spec = make_spec(model, options, stream, size=size, mode=mode or _default_mode(stream))
     if record is not None:
         from stmg.serve.config import RecordConfig
 
@@ -183,9 +183,21 @@ def _read(path: Path, given: Mapping[str, object]) -> ServeConfig:
     return read_config(path, _known(given))
 
 
+def _default_mode(stream: StreamOptions) -> str:
+    """What the settings say; else realtime."""
+    from stmg.checkpoints.settings_file import read_settings
+
+    saved = None if stream.settings is None else read_settings(stream.settings).mode
+    return saved or "realtime"
+
+
 def name_of(source: str) -> str:
     """What the stream of a source is called: the name of a file, the host of a URL, camera-0."""
-    text = (urlsplit(hide_credentials(source)).hostname or "stream") if "://" in source else source
+    shown = hide_credentials(source)
+    try:
+        text = (urlsplit(shown).hostname or "stream") if "://" in source else source
+    except ValueError:
+        raise SettingsError(f"{shown} is no address; give one such as rtsp://[::1]:554/live") from None
     text = text if ":" in source else PurePath(text).stem
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "stream"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from starlette.responses import FileResponse, Response
 
 from stmg.serve.channels import Viewer
 from stmg.serve.pictures import BOUNDARY
-from stmg.serve.safety import Receive, Scope, Send
+from stmg.serve.safety import Receive, RefusedError, Scope, Send
 from stmg.serve.service import Service
 
 PATIENCE = 20.0  # seconds that a viewer may take for one part before it is let go
@@ -92,6 +93,7 @@ class LiveAnswer(Response):
             self._service.viewers -= 1
 
     async def _wait_until_gone(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
+        with suppress(RefusedError):  # it sends more than a request has: it may go as well
+            while (await receive())["type"] != "http.disconnect":
+                pass
         self._viewer.close()

@@ -57,6 +57,7 @@ def make_app(service: Service) -> FastAPI:
     )
     guard, registry, page = Guard(service.config), make_registry(service), _read_page()
 
+    @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def index() -> Response:
         return _page_file(page, "index.html")
@@ -65,10 +66,12 @@ def make_app(service: Service) -> FastAPI:
     async def page_file(name: str) -> Response:
         return _page_file(page, name)
 
+    @app.head("/healthz", include_in_schema=False)
     @app.get("/healthz", tags=["operation"], summary="Whether the process answers")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
+    @app.head("/readyz", include_in_schema=False)
     @app.get("/readyz", tags=["operation"], summary="Whether every stream is live or known to be down; else 503")
     async def ready() -> Response:
         states = {shown.stream.name: shown.stream.status.state for shown in service.shown}

@@ -11,10 +11,12 @@ from typing import Any
 
 import yaml
 
+from stmg.checkpoints.kinds import is_user_function
 from stmg.checkpoints.resolve import ModelSpec, with_saved
 from stmg.checkpoints.settings_file import SavedSettings, read_settings
 from stmg.errors import SettingsError, require
 from stmg.files import build_dataclass
+from stmg.runtimes.graph import GRAPH_SUFFIXES
 from stmg.video.addresses import hide_credentials, hide_in_text
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -179,8 +181,8 @@ def read_config(path: Path, given: Mapping[str, object] | None = None) -> ServeC
     streams = tuple(
         replace(
             stream,
-            source=_beside(folder, stream.source),
-            model=stream.model and _beside(folder, stream.model),
+            source=_source_beside(folder, stream.source),
+            model=stream.model and _model_beside(folder, stream.model),
             settings=_settings_beside(folder, stream.settings),
         )
         for stream in config.streams
@@ -188,9 +190,9 @@ def read_config(path: Path, given: Mapping[str, object] | None = None) -> ServeC
     return replace(
         config,
         streams=streams,
-        model=config.model and _beside(folder, config.model),
+        model=config.model and _model_beside(folder, config.model),
         settings=_settings_beside(folder, config.settings),
-        sources={name: _beside(folder, source) for name, source in config.sources.items()},
+        sources={name: _source_beside(folder, source) for name, source in config.sources.items()},
         record=config.record and replace(config.record, folder=str(folder / config.record.folder)),
     )
 
@@ -225,7 +227,7 @@ def _find_mistake(values: Mapping[str, object]) -> str:
         # Not taken out of the words: what they quote is shortened, perhaps in the middle of a password.
         build_dataclass(ServeConfig, _without_credentials(values))
     except SettingsError as error:
-        return str(error)
+        return "token is text" if str(error).startswith("token is ") else str(error)
     return "an address in it does not fit"
 
 
@@ -238,10 +240,18 @@ def _without_credentials(value: Any) -> Any:
     return hide_credentials(value) if isinstance(value, str) else value
 
 
-def _beside(folder: Path, name: str) -> str:
-    """A path relative to the folder of the configuration, where there is such a file; else the name as it is."""
-    return str(folder / name) if "://" not in name and (folder / name).exists() else name
+def _source_beside(folder: Path, source: str) -> str:
+    """A source whose path, or pattern, is seen from the folder of the configuration."""
+    return source if "://" in source or source.startswith(("camera:", "street:")) else str(folder / source)
+
+
+def _model_beside(folder: Path, name: str) -> str:
+    """A model whose path is seen from the folder of the configuration; one of a name or a Hub id stays."""
+    file = name.rpartition(":")[0] if is_user_function(name) else name
+    is_path = Path(file).suffix in (".py", *GRAPH_SUFFIXES) or file.startswith(".") or file.count("/") > 1
+    is_beside = (folder / file).exists() or ("/" in file and (folder / file).parent.exists())
+    return str(folder / name) if is_path or is_beside else name
 
 
 def _settings_beside(folder: Path, settings: object) -> object:
-    return _beside(folder, settings) if isinstance(settings, str) else settings
+    return str(folder / settings) if isinstance(settings, str) else settings

@@ -21,7 +21,7 @@ class Model:
     """A loaded model."""
 
     name: str
-    """Without the folders it lies in."""
+    """Without the folders it lies in, but for those by which it differs from others."""
     spec: ModelSpec
     segmenter: VideoSegmenter
 
@@ -49,13 +49,20 @@ class Models:
             for model in self._loaded:
                 if replace(model.spec, streaming={}, size=None) == key:
                     return model
-            model = Model(Path(spec.name).name or spec.name, spec, self._load(replace(spec, streaming={})))
+            model = Model(self._name(spec.name), spec, self._load(replace(spec, streaming={})))
             self._loaded.append(model)
             return model
 
     @property
     def loaded(self) -> list[Model]:
         return list(self._loaded)
+
+    def _name(self, path: str) -> str:
+        """The end of a path that no other model is called by; the same path with other options is numbered."""
+        taken, parts = {model.name for model in self._loaded}, Path(path).parts
+        ends = [Path(*parts[at:]).as_posix() for at in range(len(parts) - 1, -1, -1)] or [path]
+        numbered = (f"{ends[0]} ({number})" for number in range(2, len(taken) + 3))
+        return next(name for name in (*ends, *numbered) if name not in taken)
 
     def close(self) -> None:
         """Let the worker end after the run it is at."""

@@ -11,10 +11,13 @@ import uvicorn
 from stmg.errors import SettingsError
 from stmg.serve.app import make_app
 from stmg.serve.config import ServeConfig
+from stmg.serve.connections import Connection
 from stmg.serve.service import Service
 from stmg.signals import handle_ending
 
 GRACE = 1  # seconds for answers under way when the server stops
+LARGEST_HEAD = 32768  # bytes of a request before its body
+OTHERS = 100  # connections there may be besides two for each viewer; more are answered with 503
 
 
 class Server(uvicorn.Server):
@@ -55,7 +58,9 @@ def make_server(service: Service) -> Server:
         ws="none",
         timeout_graceful_shutdown=GRACE,
         proxy_headers=False,
-        h11_max_incomplete_event_size=32768,
+        http=Connection,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+        limit_concurrency=2 * service.config.viewers + OTHERS,
     )
     return Server(service, settings)
 

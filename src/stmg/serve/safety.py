@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import json
@@ -23,6 +24,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 READING = ("GET", "HEAD")
 METHODS = (*READING, "POST", "PATCH", "DELETE")
 LARGEST_BODY = 65536  # bytes of a request, uploads apart
+BODY_SECONDS = 10.0  # that it may take
 UPLOADS = "/api/uploads"
 SESSION = "/api/session"
 COOKIE = "stmg-session"
@@ -176,17 +178,23 @@ def address_of(scope: Scope) -> str:
 
 
 def _bound_body(receive: Receive, headers: dict[str, str]) -> Receive:
-    """Receive no more than a small request holds."""
+    """Receive no more than a small request holds, and wait for it no longer than that takes."""
     length = headers.get("content-length", "0")
     too_large = RefusedError(413, f"a request has at most {LARGEST_BODY} bytes")
     if not length.isdecimal() or int(length[:12]) > LARGEST_BODY:
         raise too_large
-    received = 0
+    received, end = 0, asyncio.get_running_loop().time() + BODY_SECONDS
+    complete = False  # what comes after it may take any time: that the client leaves
 
     async def bounded() -> Message:
-        nonlocal received
-        message = await receive()
+        nonlocal received, complete
+        try:
+            async with asyncio.timeout_at(None if complete else end):
+                message = await receive()
+        except TimeoutError:
+            raise RefusedError(408, "the rest of the request did not come") from None
         received += len(message.get("body", b""))
+        complete = not message.get("more_body", False)
         if received > LARGEST_BODY:
             raise too_large
         return message

@@ -122,9 +122,6 @@ class PlayedFile:
             self._file.close()
 
     def _pace(self) -> PacedSource:
-        if self._file.fps is None:
-            self._file.close()
-            raise SettingsError(f"{self._file.name} has no frame rate to be played at; give its fps")
         return pace(self._file, sleep=self._closed.wait)
 
 
