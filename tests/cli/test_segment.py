@@ -280,6 +280,18 @@ def test_the_source_is_never_written_over(samples, tmp_path):
     assert len(list(images.iterdir())) == 2
 
 
+def test_a_frame_rate_is_for_images_alone(samples, tmp_path):
+    arguments = ("-m", samples.model, "-o", tmp_path / "out", "--save", "records", "--limit", 4, "--every", 2)
+    done = run_stmg("segment", samples.video, *arguments, "--fps", 12)
+    assert done.returncode == 2
+    assert "--fps is for images, which have no times of their own" in done.stderr
+    assert is_one_line(done.stderr)
+    done = run_stmg("segment", samples.frames, *arguments, "--fps", 12)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in (tmp_path / "out" / "records.jsonl").read_text().splitlines()]
+    assert [record["time"] for record in records] == pytest.approx(np.arange(4) / 6, abs=1e-3)
+
+
 def test_a_folder_may_have_a_dot_in_its_name(samples, tmp_path):
     done = run_stmg("segment", samples.frames, "-m", samples.model, "-o", tmp_path / "run.v2", "--limit", 2)
     assert done.returncode == 0, done.stderr

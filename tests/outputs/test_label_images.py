@@ -56,7 +56,7 @@ def test_an_interrupted_label_image_is_not_there_at_all(tmp_path: Path, monkeypa
 def test_images_of_an_earlier_run_are_removed_and_nothing_else(tmp_path: Path) -> None:
     for name in ("notes.txt", "photo.png"):
         (tmp_path / name).touch()
-    for index in (5, 1):
+    for index in (1234567, 5, 1):
         with LabelImages(tmp_path, PALETTE) as sink:
             sink.write(result(index))
     assert sorted(path.name for path in tmp_path.iterdir()) == [MARKER, "000001.png", "notes.txt", "photo.png"]

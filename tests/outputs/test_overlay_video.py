@@ -14,6 +14,7 @@ import pytest
 from results import result, write_frames
 from stmg.errors import SettingsError
 from stmg.outputs import video_file
+from stmg.outputs.join import join_videos
 from stmg.outputs.overlay_video import OverlayVideo
 
 
@@ -137,3 +138,37 @@ def test_whatever_a_full_disk_left_of_the_last_seconds_an_mp4_plays_what_came_be
     path.write_bytes(data[: last + header + 20])
     video_file.drop_broken_header(path)
     assert path.stat().st_size == last + header + 20
+
+
+@pytest.mark.parametrize("ending", ["mp4", "mkv", "avi"])
+def test_after_a_gap_that_no_video_has_the_frames_follow_at_once(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"overlay.{ending}"
+    with OverlayVideo(path, fps=10) as sink:
+        for index, time in enumerate([0.0, 0.1, 40000.0, 40000.1, 40000.2, 7.0, 7.1]):
+            sink.write(result(index, time=time))
+    assert [time for time, _ in decoded(path)] == pytest.approx(np.arange(7) / 10, abs=2e-3)
+
+
+def test_a_gap_of_some_minutes_stays(tmp_path: Path) -> None:
+    with OverlayVideo(tmp_path / "overlay.mp4", fps=10) as sink:
+        for index, time in enumerate([0.0, 0.1, 1800.0, 1800.1]):
+            sink.write(result(index, time=time))
+    shown = [time for time, _ in decoded(tmp_path / "overlay.mp4")]
+    assert shown == pytest.approx([0.0, 0.1, 1800.0, 1800.1], abs=1e-3)
+
+
+def test_videos_of_parts_are_joined_as_the_whole_would_have_been_written(tmp_path: Path) -> None:
+    times = [0.0, 0.1, 0.5, 0.6, 40000.0, 40000.1]
+    parts, starts = [], [0.0, 0.5, 40000.0]
+    for number in range(3):
+        parts.append(tmp_path / f"{number}.mp4")
+        with OverlayVideo(parts[-1], fps=10) as sink:
+            for index in (2 * number, 2 * number + 1):
+                sink.write(result(index, time=times[index]))
+    with OverlayVideo(tmp_path / "whole.mp4", fps=10) as sink:
+        for index, time in enumerate(times):
+            sink.write(result(index, time=time))
+    join_videos(parts, starts, tmp_path / "joined.mp4")
+    shown = [[time for time, _ in decoded(tmp_path / name)] for name in ("joined.mp4", "whole.mp4")]
+    assert shown[0] == pytest.approx(shown[1], abs=1e-3)
+    assert shown[0] == pytest.approx([0.0, 0.1, 0.5, 0.6, 0.7, 0.8], abs=1e-3)

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from clips import clip
-from stmg.errors import FrameError
-from stmg.video.frames import Frame, as_frame, resize_image
+from stmg.errors import FrameError, SettingsError
+from stmg.streaming.flow import warp
+from stmg.video.frames import Frame, as_frame, check_size, resize_image
 from stmg.video.sources import open_video
 from zoo import texture
 
@@ -74,3 +75,15 @@ def test_shrinking_averages_areas_and_growing_interpolates():
     assert ramp[0, :, 0].tolist() == [0, 25, 75, 100]
     assert resize_image(stripes, (4, 8)) is stripes
     assert resize_image(stripes[:, :, 0], (2, 8)).shape == (2, 8)
+
+
+def test_a_size_is_two_whole_numbers_of_any_kind_that_opencv_can_warp() -> None:
+    size = check_size(np.array([48, 64]))
+    assert (size, type(size[0])) == ((48, 64), int)
+    assert check_size((2, 32766)) == (2, 32766)
+    warp(np.zeros((2, 32766), np.float32), np.zeros((1, 1, 2), np.float32))
+    with pytest.raises(SettingsError, match=r"sides up to 32766 .* 2x32767 is too large"):
+        check_size((2, 32767))
+    for wrong in (5, "64", (48,), (48, 64, 3), (48.0, 64.0), (0, 64), (48, -1), None):
+        with pytest.raises(SettingsError, match="resize is a height and a width above 0"):
+            check_size(wrong, "resize")  # type: ignore[arg-type]

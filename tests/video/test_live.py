@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from clips import clip
 from stmg.errors import VideoError
 from stmg.video import opening
+from stmg.video.decoding import Container
 from stmg.video.sources import open_video
 
 READ_STDIN = """
@@ -135,3 +137,27 @@ def test_closing_does_not_wait_for_a_silent_network(tmp_path: Path, monkeypatch:
         begun = time.monotonic()
     assert time.monotonic() - begun < 2.0
     server.thread.join()
+
+
+class Unhurried(threading.Event):
+    """An event that notes how long it was to be waited for, and waits for nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.waits.append(timeout or 0.0)
+        return False
+
+
+def test_the_wait_between_two_attempts_grows_to_half_a_minute(tmp_path: Path) -> None:
+    server = Server(clip(tmp_path / "clip.ts", 20).read_bytes())
+    reader = Container("stream", server.url, retries=2000)
+    server.thread.join()
+    reader.stopped = stopped = Unhurried()
+    reader._open_again = lambda: setattr(reader, "_stream", None)  # type: ignore[method-assign]
+    with closing(reader), pytest.raises(VideoError, match="2000 attempts"):
+        list(reader.frames(1))
+    assert stopped.waits[:7] == [1, 2, 4, 8, 16, 30, 30]
+    assert (len(stopped.waits), max(stopped.waits)) == (2000, 30)

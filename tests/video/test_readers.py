@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from clips import picture, written
-from stmg.errors import VideoError
+from stmg.errors import SourceLostError, VideoError
 from stmg.video.sources import open_video
 
 
@@ -116,3 +116,42 @@ def test_a_folder_has_the_size_of_its_first_image(tmp_path):
     (tmp_path / "0.png").write_bytes(b"not an image")
     with open_video(tmp_path) as source:
         assert source.size is None
+
+
+class LooseCamera(FakeCamera):
+    """Some of its frames cannot be decoded, and it does not know its rate."""
+
+    broken = range(3, 5)
+
+    def get(self, key: int) -> float:
+        return -1.0 if key == cv2.CAP_PROP_FPS else super().get(key)
+
+    def grab(self) -> bool:
+        self.grabbed += 1
+        return self.grabbed <= 300
+
+    def retrieve(self) -> tuple[bool, NDArray[np.uint8] | None]:  # type: ignore[override]
+        return super().retrieve() if self.grabbed not in self.broken else (False, None)
+
+
+def test_a_frame_of_a_camera_that_cannot_be_decoded_is_skipped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cv2, "VideoCapture", LooseCamera)
+    frames = []
+    with open_video(0, ahead=999) as source:
+        assert source.fps is None
+        with pytest.raises(SourceLostError, match="delivers no more frames"):
+            frames.extend(source)
+    assert [frame.index for frame in frames[:4]] == [0, 1, 4, 5]
+    assert source.damaged == "camera 0: 2 damaged frames were skipped"
+
+
+@pytest.mark.parametrize(("first", "error"), [(1, VideoError), (3, SourceLostError)])
+def test_a_camera_of_which_nothing_decodes_any_more_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, first: int, error: type[VideoError]
+) -> None:
+    monkeypatch.setattr(LooseCamera, "broken", range(first, 999))
+    monkeypatch.setattr(cv2, "VideoCapture", LooseCamera)
+    with open_video(0) as source, pytest.raises(VideoError, match="cannot be decoded, 100 in a row") as caught:
+        list(source)
+    assert type(caught.value) is error
+    assert LooseCamera.latest.grabbed == first + 99

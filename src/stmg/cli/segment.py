@@ -108,6 +108,8 @@ def segment(
 
     console = Console(stderr=as_json)
     with open_video(source, every=every, limit=limit, fps=fps) as video:
+        if fps is not None and video.fps != fps / every:
+            raise SettingsError(f"--fps is for images, which have no times of their own; {video.name} has them")
         mode = mode or _default_mode(stream, video, delay)
         spec = make_spec(model, options, stream, size=size, mode=mode)
         _check_timing(mode, video, pace, delay)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from abc import abstractmethod
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from stmg.streaming.state import FrameResult
 
 MARKER = ".stmg"
 """In a folder whose images are those of a run."""
+_IMAGE = re.compile(r"[0-9]{6,}\.png")
 
 
 class ImageFolder(FileSink):
@@ -53,4 +55,4 @@ class ImageFolder(FileSink):
         self._begun = True
 
     def _find_images(self) -> list[Path]:
-        return list(self.path.glob("[0-9]" * 6 + ".png"))
+        return [path for path in self.path.iterdir() if _IMAGE.fullmatch(path.name)]

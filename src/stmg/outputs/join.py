@@ -13,7 +13,7 @@ import av
 
 from stmg.outputs.sink import name_errors
 from stmg.outputs.timeline import Span, draw_spans
-from stmg.outputs.video_file import container_options
+from stmg.outputs.video_file import LONGEST_GAP, container_options
 
 
 def join_records(parts: Sequence[Path], path: Path) -> None:
@@ -47,6 +47,7 @@ def join_videos(parts: Sequence[Path], starts: Sequence[float | None], path: Pat
         for part, start in zip(parts, starts, strict=True):
             known = start is not None and starts[0] is not None
             offset = max(end, Fraction(start - starts[0])) if known else end  # type: ignore[operator]
+            offset = end if offset - end > LONGEST_GAP else offset
             with av.open(str(part.absolute())) as container:
                 source = container.streams.video[0]
                 if stream is None:

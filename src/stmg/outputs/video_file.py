@@ -31,6 +31,7 @@ class _VideoFormat(NamedTuple):
 
 
 LATE = 1  # second by which a time may lie before the last one and still belong to it
+LONGEST_GAP = 3600  # seconds between two frames; an MP4 cannot show one for ten hours, and squashes those after it
 _MP4 = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
 PIECE = 1.0  # second until what was encoded is on disk and playable; the encoder itself holds back a few frames
 _CLUSTERS = {"cluster_time_limit": str(round(1000 * PIECE)), "flush_packets": "1"}
@@ -113,14 +114,17 @@ class VideoFile(FileSink):
         coder.gop_size, coder.max_b_frames = max(1, round(PIECE * self._rate)), 0
 
     def _timestamp(self, time: float | None) -> int:
-        """In ticks, always growing: the frame's own time if that goes on, else one frame after the last."""
+        """In ticks, always growing: the frame's own time if that goes on, else one frame after the last.
+
+        The times of a source that was opened again, or of files that were joined, begin anew, earlier or far later.
+        """
         following = 0 if self._last < 0 else self._last + max(1, round(1 / (self._rate * self._tick)))
         if time is None:
             wanted = following
         else:
             self._begun = time - float(following * self._tick) if self._begun is None else self._begun
             wanted = round((time - self._begun) / self._tick)
-            if (self._last - wanted) * self._tick > LATE:  # a source that was opened again begins at 0
+            if not -LATE <= (wanted - self._last) * self._tick <= LONGEST_GAP:
                 self._begun, wanted = time - float(following * self._tick), following
         self._last = wanted if wanted > self._last else following
         return self._last

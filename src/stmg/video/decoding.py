@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
@@ -17,15 +18,16 @@ from stmg.errors import SourceLostError, VideoError
 from stmg.video import opening
 from stmg.video.frames import MAX_FILE_PIXELS, CodecVectors, Frame, Image, quarter_turns, turn_upright
 from stmg.video.opening import Pipe, open_container
-from stmg.video.readers import Reader
+from stmg.video.readers import Reader, check_rate
 
 LIVE_SCHEMES = ("rtsp", "rtsps", "rtp", "rtmp", "rtmps", "udp", "srt", "tcp")
+LONGEST_WAIT = 30.0  # seconds until a live source that broke off is tried again
 
 
 class Container(Reader):
-    """Whatever FFmpeg opens: a file, a URL, standard input."""
+    """Whatever FFmpeg opens: a file, a URL, standard input; `fps` is its rate where it declares none."""
 
-    def __init__(self, name: str, source: Any, retries: int = 0) -> None:
+    def __init__(self, name: str, source: Any, retries: int = 0, fps: float | None = None) -> None:
         super().__init__(name)
         if isinstance(source, Pipe):
             source.stopped = self.stopped
@@ -34,16 +36,17 @@ class Container(Reader):
         self._container, self._stream = self._open()
         from_web = self._scheme in ("http", "https")
         self.live = self._scheme in LIVE_SCHEMES or (from_web and _is_endless(self._container))
-        rate = self._stream.average_rate or self._stream.guessed_rate
-        self.fps = float(rate) if rate else None
+        self.fps = read_rate(self._stream) or fps
         self._seconds = None if self.live else _read_duration(self._container, self._stream)
-        estimate = round(self._seconds * self.fps) if self._seconds and self.fps else None
+        seconds = self._seconds or _container_duration(self._container)
+        estimate = round(seconds * self.fps) if seconds and self.fps else None
         self.num_frames = None if self.live else self._stream.frames or estimate
         height, width = self._stream.codec_context.height, self._stream.codec_context.width
         # What cannot be read twice, like a pipe, declares the size it is coded in.
         turns = _probe_turns(source) if isinstance(source, str) and os.path.isfile(source) else 0
         self.size = ((width, height) if turns % 2 else (height, width)) if height and width else None
         self._skipped = self._patched = 0
+        self._longest_packet = 0.0
         self._ending = ""
 
     def frames(self, every: int) -> Generator[Frame]:
@@ -71,14 +74,15 @@ class Container(Reader):
                 lost = VideoError if index < 0 else SourceLostError
                 attempts = f"; {self._retries} attempts to open it again failed" if self._retries else ""
                 raise lost(f"{self.name} broke off{attempts}")
-            if self.stopped.wait(2.0 ** (failures - 1)):
+            if self.stopped.wait(min(LONGEST_WAIT, 2 ** (failures - 1))):
                 return
             self._open_again()
             clock.resume()
         if index < 0:
             raise VideoError(f"{self.name} holds no frame that can be decoded; check that it is complete")
-        # The last frame is shown for a while too; where the rate varies, perhaps as long as any other was.
-        if self._seconds and self._seconds - clock.now > clock.longest_step + 0.5:
+        # The last frame is shown for a while too; where the rate varies, perhaps as long as any other was, or as its
+        # packet says, which need not be the last: packets come in the order of decoding.
+        if self._seconds and self._seconds - clock.now > max(clock.longest_step, self._longest_packet) + 0.5:
             self._ending = f"it ends after {clock.now:.1f} of {self._seconds:.1f} seconds"
             self._note()
 
@@ -137,6 +141,8 @@ class Container(Reader):
             for packet in self._container.demux(self._stream):
                 if self.stopped.is_set():
                     return
+                if packet.duration:
+                    self._longest_packet = max(self._longest_packet, float(packet.duration * self._stream.time_base))
                 yield from self._decode(packet)
         except av.FFmpegError as error:
             self._ending = f"reading broke off ({error.strerror})"
@@ -220,10 +226,34 @@ def _probe_turns(path: str) -> int:
         return 0
 
 
+def read_rate(stream: Any) -> float | None:
+    """Frames per second, as a video stream declares it or FFmpeg makes it out; None where neither can be true."""
+    return check_rate(stream.average_rate) or check_rate(stream.guessed_rate)
+
+
+_CLOCK_TIME = re.compile(r"(\d+):(\d+):(\d+(?:\.\d+)?)")
+
+
 def _read_duration(container: Any, stream: Any) -> float | None:
-    """How long the video says it is, or FFmpeg makes out from its last timestamp; None if unknown."""
+    """How long the video says it is, or FFmpeg makes out from its last timestamp; None if unknown.
+
+    Matroska says it in a tag. Its container is as long as the longest of all streams, which may be the sound.
+    """
+    whole = _container_duration(container)
+    tag = next((value for name, value in stream.metadata.items() if name.upper().startswith("DURATION")), "")
+    parts = _CLOCK_TIME.fullmatch(tag)
+    if parts is not None and whole is not None:
+        hours, minutes, seconds = map(float, parts.groups())
+        begin = float((stream.start_time or 0) * stream.time_base)  # the tag counts from the start of the file
+        length = min(3600 * hours + 60 * minutes + seconds, whole) - begin
+        if length > 0:
+            return length
     if stream.duration is not None:
         return float(stream.duration * stream.time_base)
+    return whole if len(container.streams) == 1 else None
+
+
+def _container_duration(container: Any) -> float | None:
     return None if container.duration is None else container.duration / av.time_base
 
 

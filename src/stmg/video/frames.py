@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,20 +14,25 @@ from numpy.typing import NDArray
 from stmg.errors import FrameError, SettingsError
 
 Image = NDArray[np.uint8]
-MAX_SIDE, MAX_PIXELS = 1 << 15, 1 << 26
-"""Of a frame that is computed: a network would take tens of gigabytes for a larger one. 8K is half of it."""
+MAX_SIDE, MAX_PIXELS = 32766, 1 << 26
+"""Of a frame that is computed: OpenCV warps no longer side, and a network would take tens of gigabytes for more pixels.
+8K is half of them."""
 MAX_FILE_PIXELS = 1 << 28
 """Of an image that is read: a file of a few bytes may claim any size."""
 
 
-def check_size(size: tuple[int, ...], name: str = "size", most: int = MAX_PIXELS) -> None:
-    """Refuse what is no height and width of a frame, or one that no machine computes."""
-    if len(size) != 2 or not all(isinstance(side, int) and side > 0 for side in size):
+def check_size(size: Iterable[int], name: str = "size", most: int = MAX_PIXELS) -> tuple[int, int]:
+    """A height and width, as plain integers; what is none of a frame, or one that no machine computes, is refused."""
+    try:
+        height, width = map(operator.index, size)
+    except (TypeError, ValueError):
+        height = width = 0
+    if min(height, width) < 1:
         raise SettingsError(f"{name} is a height and a width above 0; got {size!r}")
-    height, width = size
-    if max(size) > MAX_SIDE or height * width > most:
+    if max(height, width) > MAX_SIDE or height * width > most:
         limit = f"{name} has sides up to {MAX_SIDE} and {most / 1e6:.0f} megapixels"
         raise SettingsError(f"{limit}; {height}x{width} is too large")
+    return height, width
 
 
 @dataclass(frozen=True, slots=True)

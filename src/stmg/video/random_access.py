@@ -11,7 +11,7 @@ import av
 from av.container import InputContainer
 
 from stmg.errors import VideoError
-from stmg.video.decoding import to_upright_rgb
+from stmg.video.decoding import read_rate, to_upright_rgb
 from stmg.video.frames import Image
 
 # Seconds before a frame from which it is looked for: where a container has no index, as transport streams have none,
@@ -93,7 +93,7 @@ class IndexedVideo:
                     raise VideoError(f"{self.path} holds no video")
                 # Of each packet its time alone: the packets themselves are the whole file.
                 times = [packet.pts for packet in container.demux(stream) if packet.size and not packet.is_discard]
-                fps = float(stream.average_rate) if stream.average_rate else None
+                fps = read_rate(stream)
         except (av.FFmpegError, OSError) as error:
             raise VideoError(f"{self.path} cannot be read as a video: {error}") from None
         if not times:

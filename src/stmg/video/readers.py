@@ -23,6 +23,9 @@ VIDEO_SUFFIXES = (
     *(".3gp", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg"),
     *(".mpg", ".mts", ".mxf", ".ogv", ".ts", ".webm", ".wmv", ".y4m"),
 )
+MIN_RATE, MAX_RATE = 0.001, 480.0
+"""Frames per second that a source is believed to have. FFmpeg may take the ticks of a clock for frames."""
+MAX_DAMAGED = 100  # frames in a row, a few seconds, after which a camera is given up
 
 
 class Reader:
@@ -89,20 +92,36 @@ class Camera(Reader):
         height = int(self._capture.get(cv2.CAP_PROP_FRAME_HEIGHT))
         width = int(self._capture.get(cv2.CAP_PROP_FRAME_WIDTH))
         self.size = (height, width) if height and width else None
-        self.fps = self._capture.get(cv2.CAP_PROP_FPS) or None
+        self.fps = check_rate(self._capture.get(cv2.CAP_PROP_FPS))
 
     def frames(self, every: int) -> Generator[Frame]:
-        begun = time.monotonic()
+        begun, lost = time.monotonic(), VideoError
+        skipped = in_a_row = 0
         for index in itertools.count():
+            if self.stopped.is_set():
+                return
             if not self._capture.grab():
-                kind = SourceLostError if index else VideoError
-                raise kind(f"{self.name} delivers no more frames; check its cable")
+                raise lost(f"{self.name} delivers no more frames; check its cable")
             moment = time.monotonic() - begun
-            if index % every == 0:
-                yield Frame(_from_bgr(self._capture.retrieve()[1]), index, moment)
+            if index % every:
+                continue
+            complete, image = self._capture.retrieve()
+            if complete:
+                in_a_row, lost = 0, SourceLostError
+                yield Frame(_from_bgr(image), index, moment)
+                continue
+            skipped, in_a_row = skipped + 1, in_a_row + 1
+            self.damaged = f"{self.name}: {skipped} damaged frame{'s were' if skipped > 1 else ' was'} skipped"
+            if in_a_row == MAX_DAMAGED:
+                raise lost(f"{self.name} delivers frames that cannot be decoded, {in_a_row} in a row; check its cable")
 
     def close(self) -> None:
         self._capture.release()
+
+
+def check_rate(rate: Any) -> float | None:
+    """Frames per second as a source declares them; None if it declares none, or what no video has."""
+    return float(rate) if rate and MIN_RATE <= rate <= MAX_RATE else None
 
 
 @contextmanager

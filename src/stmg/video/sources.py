@@ -42,7 +42,8 @@ def open_video(
     before frame10), a camera ("camera:0", 0 or "/dev/video0"), a URL, or "-" for a video on standard input.
     Each `every`th decoded frame is handed out, at most `limit` of them, resized to `resize` (height, width)
     if given. Up to `ahead` frames wait decoded. `fps` times the images of a folder, which have no times of
-    their own. A live URL that breaks off is opened again, until `retries` attempts in a row failed.
+    their own, and is the rate of a video that declares none. A live URL that breaks off is opened again, until
+    `retries` attempts in a row failed.
 
         with open_video("street.mp4", every=2) as source:
             for frame in source:
@@ -53,7 +54,7 @@ def open_video(
     if fps is not None and not 0 < fps < math.inf:
         raise SettingsError(f"fps is above 0; got {fps}")
     if resize is not None:
-        check_size(resize, "resize")
+        resize = check_size(resize, "resize")
     reader = _make_reader(source, fps, retries)
     reader.keep_vectors = motion_vectors
     return VideoSource(reader, every, limit, resize, ahead)
@@ -226,9 +227,9 @@ def _make_reader(source: str | Path | int, fps: float | None, retries: int) -> R
         raise VideoError("standard input is a terminal; send a video into it, like: cat street.ts | stmg ...")
     if text == "-":
         stream = sys.stdin.buffer
-        return Container("standard input", stream if stream.seekable() else Pipe(stream.fileno()))
+        return Container("standard input", stream if stream.seekable() else Pipe(stream.fileno()), fps=fps)
     if "://" in text:
-        return Container(hide_credentials(text), text, retries)
+        return Container(hide_credentials(text), text, retries, fps)
     path = Path(text)
     if path.is_dir():
         return Images(text, [entry for entry in path.iterdir() if not entry.name.startswith(".")], fps)
@@ -239,12 +240,12 @@ def _make_reader(source: str | Path | int, fps: float | None, retries: int) -> R
     if path.is_fifo():
         pipe = Pipe(os.open(path, os.O_RDONLY | os.O_NONBLOCK), owned=True)
         try:
-            return Container(text, pipe)
+            return Container(text, pipe, fps=fps)
         except BaseException:
             pipe.close()
             raise
     if path.exists():  # made absolute because FFmpeg takes a name with a colon in it for a protocol
-        return Container(text, str(path.absolute()))
+        return Container(text, str(path.absolute()), fps=fps)
     if glob.has_magic(text):
         return Images(text, [Path(match) for match in glob.glob(text, recursive=True)], fps)
     raise VideoError(f"{text} does not exist; give a video file, a folder of images, a camera, a URL or -")
