@@ -10,8 +10,8 @@ import torch
 import stmg
 from stmg.checkpoints import export as export_module
 from stmg.checkpoints.card import Card
-from stmg.checkpoints.correctors import describe_corrector, load_corrector_network, save_corrector
-from stmg.checkpoints.difference import Difference, compare_export
+from stmg.checkpoints.correctors import describe_corrector, has_corrector, load_corrector_network, save_corrector
+from stmg.checkpoints.difference import Difference, _relative, compare_export
 from stmg.checkpoints.export import export_network
 from stmg.checkpoints.quantize import quantize
 from stmg.checkpoints.resolve import ModelSpec
@@ -132,6 +132,16 @@ def test_rounding_is_told_from_more(difference, expected):
     assert difference.is_rounding == expected
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("both", [False, True])
+def test_what_is_no_number_differs_from_everything(value, both):
+    ours, theirs = np.ones((2, 3, 3), np.float32), np.ones((2, 3, 3), np.float32)
+    theirs[0, 0, 0] = value
+    if both:
+        ours[0, 0, 0] = value
+    assert not Difference(max(0.0, _relative(ours, theirs)), 0.0, 0.0, 0.0).is_rounding
+
+
 @pytest.mark.slow
 def test_a_comparison_sees_other_weights(network, folder):
     other = accelerate(build("small", 5), EXAMPLE, mask_generator=True)
@@ -202,6 +212,67 @@ def test_an_export_does_not_write_over_the_corrector_of_another_model(tmp_path):
     with pytest.raises(SettingsError, match="holds the corrector of another model; choose another folder"):
         stmg.export("small-streets", tmp_path, size=SIZE)
     assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """An export that writes two files and nothing to be compared."""
+    same = Difference(0.0, 0.0, 0.0, 0.0)
+
+    def write(network, card, size, to, folder, **_):
+        (folder / "full.onnx").write_text("new")
+        (folder / MANIFEST).write_text("new")
+
+    monkeypatch.setattr(export_module, "export_network", write)
+    monkeypatch.setattr(export_module, "_compare", lambda *_: same)
+
+
+def contents(folder):
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_an_export_takes_the_place_of_an_earlier_one_only_when_all_is_well(tmp_path, quick, monkeypatch):
+    earlier = {MANIFEST: "old", "full.onnx": "old", "notes.md": "mine"}
+    for name, text in earlier.items():
+        (tmp_path / name).write_text(text)
+    far = Difference(0.2, 0.0, 0.0, 0.0)
+    for name, broken in (("_compare", lambda *_: far), ("_export_corrector", lambda *_, **__: 1 / 0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(export_module, name, broken)
+            with pytest.raises((ModelError, ZeroDivisionError)):
+                stmg.export("small-streets", tmp_path, size=SIZE)
+            assert contents(tmp_path) == earlier
+            with pytest.raises((ModelError, ZeroDivisionError)):
+                stmg.export("small-streets", tmp_path / "other", size=SIZE)
+            assert not (tmp_path / "other").exists()
+    stmg.export("small-streets", tmp_path, size=SIZE)
+    assert contents(tmp_path) == {MANIFEST: "new", "full.onnx": "new", "notes.md": "mine"}
+
+
+def test_a_corrector_that_was_trained_beside_an_export_outlives_another_export(tmp_path, quick):
+    module = Corrector(5, SHAPES[0])
+    trained, out = tmp_path / "trained", tmp_path / "out"
+    for folder in (trained, out):
+        save_corrector(module, describe_corrector(module, SIZE, "dis", between=True), folder)
+    (out / MANIFEST).write_text("old")
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    for corrector in (None, str(trained)):
+        with pytest.raises(SettingsError, match="holds the corrector of another model; choose another folder"):
+            stmg.export(ModelSpec(name="small-streets", corrector=corrector), out, size=SIZE)
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    stmg.export(ModelSpec(name="small-streets", corrector=str(out)), out, size=SIZE)  # it is the one that is wanted
+    with pytest.raises(SettingsError, match="holds the corrector of another model"):
+        stmg.export("small-streets", out, size=SIZE)
+
+
+def test_a_corrector_that_came_with_an_export_goes_with_it(tmp_path, quick):
+    module, trained, out = Corrector(5, SHAPES[0]), tmp_path / "trained", tmp_path / "out"
+    save_corrector(module, describe_corrector(module, SIZE, "dis", between=True), trained)
+    for _ in range(2):
+        stmg.export(ModelSpec(name="small-streets", corrector=str(trained)), out, size=SIZE)
+        assert has_corrector(out)
+    stmg.export("small-streets", out, size=SIZE)
+    assert sorted(contents(out)) == sorted((MANIFEST, "full.onnx"))
 
 
 def test_frames_that_cannot_be_read_leave_no_export(tmp_path):

@@ -49,6 +49,14 @@ def test_what_is_not_there_is_named(tmp_path):
         call_user_function("nowhere.models:make")
 
 
+def test_a_function_that_needs_arguments_is_said(tmp_path):
+    path = tmp_path / "wanting_models.py"
+    path.write_text("def make(classes):\n    return classes\ndef default(classes=3):\n    return classes\n")
+    with pytest.raises(ModelError, match=r"make is called without arguments: missing .*'classes'; give them defaults"):
+        call_user_function(f"{path}:make")
+    assert call_user_function(f"{path}:default") == 3
+
+
 def test_an_error_of_the_users_own_code_is_shown_as_it_is(tmp_path):
     path = tmp_path / "broken_models.py"
     path.write_text("def make():\n    return 1 / 0")

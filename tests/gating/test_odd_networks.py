@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 
 from stmg.gating.accelerate import accelerate
 from zoo import Plain
@@ -106,6 +107,7 @@ def test_a_module_under_two_names_is_gated_under_both():
 def test_wrapped_compiled_and_scripted_networks():
     model = Odd().eval()
     assert len(accelerate(nn.DataParallel(model), IMAGE).blocks) == 2
+    assert len(accelerate(AveragedModel(model), IMAGE).blocks) == 2
     assert len(accelerate(torch.compile(model), IMAGE).blocks) == 2
     scripted = accelerate(torch.jit.script(model), IMAGE)
     assert (scripted.blocks, scripted.head) == ((), None)
@@ -125,3 +127,33 @@ def test_a_network_that_does_not_run_on_the_example_says_why():
 def test_blocks_inside_each_other_are_refused():
     with pytest.raises(ValueError, match=r"'blocks.1' lies inside block 'blocks'"):
         accelerate(Odd(), IMAGE, blocks=["blocks", "blocks.1"])
+
+
+class Negated(nn.Module):
+    """A wrapper of a user's own, that calls the network inside by the name that PyTorch's wrappers have for it."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.module = network
+
+    def forward(self, x):
+        return -self.module(x)[:, :2]
+
+
+def test_a_wrapper_of_ones_own_is_part_of_the_network():
+    model = Negated(Odd()).eval()
+    network = accelerate(model, IMAGE)
+    assert (network.num_classes, len(network.blocks)) == (2, 2)
+    with torch.no_grad():
+        assert torch.equal(network(IMAGE), model(IMAGE))
+        wrapped = accelerate(nn.DataParallel(torch.compile(model)), IMAGE)
+        assert torch.equal(wrapped(IMAGE), model(IMAGE))
+
+
+def test_what_a_head_writes_on_its_input_shows_whatever_the_example():
+    model = Odd(nn.Sequential(nn.ReLU(inplace=True), nn.Conv2d(8, 5, 1)))
+    for module in (model.stem, *(block.conv[0] for block in model.blocks)):
+        nn.init.zeros_(module.bias)  # so that zeros stay zeros
+    network = accelerate(model, torch.zeros_like(IMAGE), head="head")
+    with torch.no_grad():
+        assert float(network.full(IMAGE).features[0].min()) < 0

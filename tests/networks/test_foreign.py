@@ -4,6 +4,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import stmg
+from stmg.errors import ModelError
 from stmg.networks.ddrnet import SIZES, DDRNet
 from stmg.networks.foreign import load_foreign, read_state_dict
 
@@ -71,6 +72,10 @@ def test_files_that_are_no_checkpoints_are_refused_in_one_line(tmp_path):
     torch.save({"epoch": 3}, tmp_path / "empty.pth")
     with pytest.raises(ValueError, match="holds no tensors"):
         read_state_dict(tmp_path / "empty.pth")
+    for content in ([torch.zeros(2)], torch.zeros(2), 5, 0, {0: torch.zeros(2)}):
+        torch.save(content, tmp_path / "nameless.pt")
+        with pytest.raises(ModelError, match="holds no tensors under names"):
+            read_state_dict(tmp_path / "nameless.pt")
 
 
 def test_a_pickled_module_is_refused_without_being_opened(tmp_path):

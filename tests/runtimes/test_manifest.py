@@ -65,7 +65,7 @@ def change(content, key, value):
         ("graphs.full.file", "../full.onnx", r"graphs.full.file: '../full.onnx' is no name inside"),
         ("graphs.full.file", "/etc/passwd", "graphs.full.file: '/etc/passwd' is no name inside"),
         ("graphs.full.outputs", [], r"graphs.full.outputs has a name; got \[\]"),
-        ("size", [60000, 60000], "size has sides up to 32768 and 67 megapixels; 60000x60000 is too large"),
+        ("size", [60000, 60000], "size has sides up to 32766 and 67 megapixels; 60000x60000 is too large"),
         ("pairs", [[7, "skip0", "block0"]], "a block of pairs is from 0 to 1; got 7"),
         ("pairs", [[0, "skip9", "block0"]], "pairs name outputs of the graph partial"),
         ("costs.block_params", [], "costs.block_params has 2 values"),

@@ -1,10 +1,13 @@
-"""OpenVINO as it is imported: without its telemetry."""
+"""OpenVINO as it is imported, without its telemetry, and what it says of files that it cannot read."""
 
 import os
 import subprocess
 import sys
 
 import pytest
+
+from stmg.errors import ModelError
+from stmg.runtimes.openvino import READERS, OpenVino
 
 pytest.importorskip("openvino")
 SCRIPT = """
@@ -23,3 +26,11 @@ def test_its_telemetry_is_not_even_set_up(tmp_path):
     done = subprocess.run(command, env={**environment, "HOME": str(tmp_path)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "intel").exists()  # where the identity that it sends would be
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_a_damaged_file_is_said(tmp_path, suffix):
+    path = tmp_path / f"net{suffix}"
+    path.write_bytes(b"\xff\xfe no graph" * 20)
+    with pytest.raises(ModelError, match=r"net\.\w+ cannot be loaded: \S"):
+        OpenVino(1).open(path)

@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +9,7 @@ from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.masks import Masks
 from zoo import panning
 
 SIZE = (96, 128)
@@ -81,3 +84,36 @@ def test_autocast_gives_labels_too(model):
     runtime = TorchRuntime(accelerate(model, EXAMPLE, mask_generator=True), device="cpu", precision="bf16")
     results = list(VideoSegmenter(runtime, scheduler="paper").stream(panning(3, SIZE)))
     assert {result.labels.shape for result in results} == {SIZE}
+
+
+def test_a_head_whose_batch_norm_is_folded_does_not_write_on_the_features():
+    class Norm(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1))
+            self.head = nn.Sequential(nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.Conv2d(8, 4, 1))
+            nn.init.normal_(self.head[0].bias)
+
+        def forward(self, x):
+            return self.head(self.body(x))
+
+    network = accelerate(Norm().eval(), EXAMPLE)
+    assert network.head == "head"
+    masks = Masks((), np.full((24, 32), 0.3, np.float32))
+    one, two = panning(2, SIZE, step=20)
+    logits = []
+    for runtime in (TorchRuntime(network, device="cpu", optimize=optimize) for optimize in (True, False)):
+        features = runtime.full(runtime.prepare(one)).features
+        assert float(features[0].min()) < 0
+        logits.append(runtime.partial(runtime.prepare(two), masks, features, None, 1.0).logits)
+    assert torch.allclose(*logits, atol=1e-4)
+
+
+def test_a_read_only_image_is_taken_without_a_warning(model):
+    image = panning(1, SIZE)[0]
+    runtime = TorchRuntime(model, device="cpu")
+    expected = runtime.prepare(image)
+    image.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(runtime.prepare(image), expected)

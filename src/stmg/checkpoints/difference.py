@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,11 +74,17 @@ def compare_export(runtime: TorchRuntime, exported: ExportedRuntime, frames: Seq
                 if encoded is not None:
                     ours_masks = runtime.compare(encoded[0], now[0], None)
                     theirs_masks = exported.compare(encoded[1], now[1], None)
-                    masks.append(float(np.abs(ours_masks.changed - theirs_masks.changed).max()))
+                    masks.append(_finite(np.abs(ours_masks.changed - theirs_masks.changed).max()))
                     masks.append(float(ours_masks.keep != theirs_masks.keep))
                 encoded = now
     return Difference(max(logits), max(features), max(labels), max(masks))
 
 
 def _relative(one: NDArray[np.float32], two: NDArray[np.float32]) -> float:
-    return float(np.abs(one - two).max() / max(1e-6, np.abs(one).max()))
+    with np.errstate(invalid="ignore"):  # of infinities
+        return _finite(np.abs(one - two).max() / max(1e-6, np.abs(one).max()))
+
+
+def _finite(difference: np.floating[Any]) -> float:
+    """A difference; what is not a number is more than any, where `max` would leave it out."""
+    return float(difference) if np.isfinite(difference) else math.inf

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stmg.checkpoints.card import Card
-from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
 from stmg.checkpoints.correctors import (
     describe_corrector,
+    has_corrector,
     load_corrector_network,
     read_corrector_card,
     refuse_other_corrector,
@@ -32,6 +32,7 @@ from stmg.checkpoints.difference import Difference, compare_export
 from stmg.checkpoints.graphs import CompareGraph, EncodeGraph, FullGraph, PartialGraph, write_graph
 from stmg.checkpoints.quantize import Batches, Inputs, quantize
 from stmg.checkpoints.refusals import NOT_FOR_EXPORTING, refuse
+from stmg.checkpoints.replacement import replace_export
 from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, as_spec, find_corrector, load
 from stmg.checkpoints.torch_models import resolve_network
 from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
@@ -45,6 +46,7 @@ from stmg.segmenter import VideoSegmenter
 from stmg.video.frames import Image, resize_image
 from stmg.video.sources import open_video
 
+EXPORTED = "exported"  # note of a corrector that is a copy, written with the export of its model
 CHECK_FRAMES = 3  # on which an export is compared with PyTorch
 CALIBRATION_FRAMES, CALIBRATION_EVERY = 60, 5  # frames for INT8, and how far apart
 
@@ -71,7 +73,8 @@ def export(
     check: a video or images to compare on; those of `int8` or noise if not given.
     card: what should be known of a network besides: class names, colors, normalization, streaming settings.
 
-    An export that differs by more than rounding explains is a ModelError, unless it is INT8.
+    An export that differs by more than rounding explains is a ModelError, unless it is INT8. Until all is well, an
+    earlier export in the same folder stays as it is.
 
         stmg.export("lite0-camvid", "lite0", to="openvino")
         segmenter = stmg.load("lite0")
@@ -85,19 +88,19 @@ def export(
     set_threads(threads)
     network, card = _network_and_card(model, size, card)
     size = size or card.size or ANY_SIZE
-    if not (folder / MANIFEST).exists():  # what an earlier export left is written over
+    if not _holds_copy(folder):  # of a corrector that lies elsewhere: it is written over
         refuse_other_corrector(folder, corrector)
+    is_copy = corrector is None or corrector.resolve() != folder.resolve()
     calibration = None if int8 is None else _read_frames(int8, size, CALIBRATION_FRAMES, CALIBRATION_EVERY)
     frames = _read_frames(check if check is not None else int8, size, CHECK_FRAMES)
-    export_network(network, card, size, to, folder, calibration=calibration)
-    _export_corrector(model, corrector, size, folder)
-    exported = load(folder, threads=threads).runtime
-    assert isinstance(exported, ExportedRuntime)
-    difference = compare_export(_single_precision(network, card), exported, frames)
-    if int8 is None and not difference.is_rounding:
-        (folder / MANIFEST).unlink()  # without it, it is no export
-        parts = ", ".join(f"{name} {value:.1e}" for name, value in difference._asdict().items())
-        raise ModelError(f"the export differs from PyTorch by more than rounding explains ({parts}): it is not usable")
+    with replace_export(folder) as part:
+        export_network(network, card, size, to, part, calibration=calibration)
+        _export_corrector(model, corrector, size, part, is_copy=is_copy)
+        difference = _compare(_single_precision(network, card), part, threads, frames)
+        if int8 is None and not difference.is_rounding:
+            parts = ", ".join(f"{name} {value:.1e}" for name, value in difference._asdict().items())
+            why = f"the export differs from PyTorch by more than rounding explains ({parts})"
+            raise ModelError(f"{why}: it is not usable")
     return difference
 
 
@@ -169,12 +172,31 @@ def export_network(
     )
 
 
+def _compare(runtime: TorchRuntime, folder: Path, threads: int | None, frames: Sequence[Image]) -> Difference:
+    """The difference of a network and its export; whatever keeps files of the export open is gone afterwards."""
+    exported = load(folder, threads=threads).runtime
+    assert isinstance(exported, ExportedRuntime)
+    return compare_export(runtime, exported, frames)
+
+
+def _holds_copy(folder: Path) -> bool:
+    """Whether a folder is an earlier export, written with a copy of its model's corrector."""
+    is_export = (folder / MANIFEST).exists()
+    return is_export and has_corrector(folder) and bool(read_corrector_card(folder).notes.get(EXPORTED))
+
+
 def _export_corrector(
-    model: ModelSpec | nn.Module | VideoSegmenter, source: Path | None, size: tuple[int, int], folder: Path
+    model: ModelSpec | nn.Module | VideoSegmenter,
+    source: Path | None,
+    size: tuple[int, int],
+    folder: Path,
+    *,
+    is_copy: bool = True,
 ) -> None:
     """Write the corrector of a model, if it has one, beside its graphs and for their frame size.
 
     source: the folder of the corrector, where the model is a spec.
+    is_copy: whether it stays where it was, too.
     """
     found = None
     if source is not None:
@@ -182,10 +204,10 @@ def _export_corrector(
         found = module, describe_corrector(module, size, known.motion, between=known.between, notes=known.notes)
     elif isinstance(model, VideoSegmenter):
         found = corrector_of_segmenter(model, size)
-    for name in CORRECTOR_FILES:  # of an earlier export; if it was the source, it has been read
-        (folder / name).unlink(missing_ok=True)
     if found is not None:
-        save_corrector(*found, folder)
+        module, described = found
+        notes = {name: value for name, value in described.notes.items() if name != EXPORTED}
+        save_corrector(module, replace(described, notes={**notes, **({EXPORTED: True} if is_copy else {})}), folder)
 
 
 def _network_and_card(

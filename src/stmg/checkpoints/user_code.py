@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +26,14 @@ def call_user_function(name: str) -> object:
     if not callable(getattr(module, function, None)):
         names = [name for name in vars(module) if not name.startswith("_") and callable(vars(module)[name])]
         raise ModelError(f"{source} has no function {function!r}; it has: {', '.join(names) or 'nothing to call'}")
-    return getattr(module, function)()
+    build = getattr(module, function)
+    try:
+        inspect.signature(build).bind()
+    except TypeError as error:
+        raise ModelError(f"{name} is called without arguments: {error}; give them defaults") from None
+    except ValueError:  # of what is not written in Python nothing is known
+        pass
+    return build()
 
 
 def _import(source: str) -> ModuleType:

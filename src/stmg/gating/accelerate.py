@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel
 
 from stmg.errors import ModelError, first_line
 from stmg.gating.counting import MacCounter, count_parameters
@@ -192,15 +194,35 @@ def accelerate(
         network, prunable, head, output, logits.shape[1], generator, two_weight_sets, example
     )
     accelerated.to(example.device).eval()
-    _copy_where_written_on(accelerated, example)
+    copy_where_written_on(accelerated, example)
     return accelerated
 
 
+def copy_where_written_on(network: AcceleratedNetwork, example: Tensor) -> None:
+    """Some networks write on a block's output or the head's input in place; there a gate must hand on a copy."""
+    wrappers = [m for m in network.modules() if isinstance(m, Gate | Tap)]
+    if not wrappers or any(wrapper.copies for wrapper in wrappers):
+        return
+    # What is written on zeros, by a ReLU say, does not show; nor do such draws change those of a training.
+    noise = torch.randn(example.shape, generator=torch.Generator().manual_seed(0)).to(example)
+    results: list[list[Tensor]] = []
+    for copies in (True, False):
+        for wrapper in wrappers:
+            wrapper.copies = copies
+        with torch.no_grad():
+            skipped = network.partial(noise.clone(), (False,) * len(network.blocks))
+        results.append([*skipped.features, skipped.logits])
+    if not all(torch.equal(one, two) for one, two in zip(*results, strict=True)):
+        for wrapper in wrappers:
+            wrapper.copies = True
+
+
 def _unwrap(model: nn.Module) -> nn.Module:
-    """The network inside torch.compile or a data-parallel wrapper."""
-    children = dict(model.named_children())
-    wrapped = len(children) == 1 and next(iter(children)) in ("_orig_mod", "module")
-    return _unwrap(next(iter(children.values()))) if wrapped else model
+    """The network inside a wrapper of PyTorch's own, which gives what its network does."""
+    if isinstance(model, nn.DataParallel | DistributedDataParallel | AveragedModel):
+        return _unwrap(model.module)
+    compiled = dict(model.named_children()).get("_orig_mod")  # by torch.compile, whose class takes a second to import
+    return model if compiled is None else _unwrap(compiled)
 
 
 def _first_logits(network: nn.Module, example: Tensor, output: str | int | None) -> Tensor:
@@ -213,21 +235,6 @@ def _first_logits(network: nn.Module, example: Tensor, output: str | int | None)
             "if its forward takes more than the image, wrap it in a module whose forward takes the image alone"
         ) from error
     return find_logits(out, output)
-
-
-def _copy_where_written_on(network: AcceleratedNetwork, example: Tensor) -> None:
-    """Some networks write on a block's output or the head's input in place; there a gate must hand on a copy."""
-    wrappers = [m for m in network.modules() if isinstance(m, Gate | Tap)]
-    results: list[list[Tensor]] = []
-    for copies in (True, False):
-        for wrapper in wrappers:
-            wrapper.copies = copies
-        with torch.no_grad():
-            skipped = network.partial(example.clone(), (False,) * len(network.blocks))
-        results.append([*skipped.features, skipped.logits])
-    if not all(torch.equal(one, two) for one, two in zip(*results, strict=True)):
-        for wrapper in wrappers:
-            wrapper.copies = True
 
 
 def find_logits(output: Any, key: str | int | None = None) -> Tensor:

@@ -49,9 +49,10 @@ def read_state_dict(path: str | Path) -> dict[str, Tensor]:
         if inner is None:
             break
         content = inner
-    tensors = {name: value for name, value in content.items() if isinstance(value, Tensor)} if content else {}
+    entries = content.items() if isinstance(content, dict) else ()
+    tensors = {name: value for name, value in entries if isinstance(name, str) and isinstance(value, Tensor)}
     if not tensors:
-        raise ModelError(f"{path} holds no tensors")
+        raise ModelError(f"{path} holds no tensors under names; save a network's state_dict()")
     return unpack(tensors)
 
 

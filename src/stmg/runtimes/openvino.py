@@ -96,7 +96,7 @@ class OpenVino:
     def open(self, graph: Path) -> PlainGraph:
         try:
             model = _read_graph(graph)
-        except RuntimeError as error:
+        except Exception as error:  # whatever its readers raise, which is of no common kind
             raise ModelError(f"{graph} cannot be loaded: {first_line(error)}") from None
         if len(model.inputs) != 1:
             raise ModelError(f"{graph} takes {len(model.inputs)} inputs; a plain network takes one image")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stmg.errors import ModelError, SettingsError
-from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate, weight_dtype
+from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate, copy_where_written_on, weight_dtype
 from stmg.gating.aggregation import aggregate
 from stmg.gating.compilation import compile_full
 from stmg.gating.counting import synchronize
@@ -99,6 +99,7 @@ class TorchRuntime:
         for module in self.network.modules():
             if isinstance(module, nn.Conv2d):
                 module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        copy_where_written_on(self.network, example)  # a head may begin with what follows a batch-norm that is gone
 
     @property
     def description(self) -> str:
@@ -148,7 +149,8 @@ class TorchRuntime:
     @torch.inference_mode()
     def prepare(self, image: Image) -> Tensor:
         # (H, W, 3) in memory is (1, 3, H, W) channels last: no copy is made to permute it.
-        pixels = torch.from_numpy(image).to(self.device, non_blocking=True)[None]
+        # PyTorch warns of an array that is read-only, as Pillow's are.
+        pixels = torch.from_numpy(np.require(image, requirements="W")).to(self.device, non_blocking=True)[None]
         normalized: Tensor = self.normalize(pixels).to(self.network.dtype)
         return normalized if self.optimize else normalized.contiguous()
 
