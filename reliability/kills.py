@@ -16,7 +16,9 @@ from reliability.processes import start_stmg
 SECONDS = 40  # of the video that is segmented
 FRAMES_UNDER_WAY = 3  # decoded, drawn or encoded at the moment of the kill
 LATE = 0.5  # seconds that a paced stream may lag behind the clock on a busy machine
-STEPS = 24
+STEPS = 160
+EARLY = 5  # one kill in so many
+STATE = "state.pt"
 WAYS = ("offline", "online", "realtime")
 RECIPE = ROOT / "recipes" / "small-streets.yaml"
 
@@ -75,19 +77,37 @@ def _has_record(records: Path) -> bool:
 
 
 def kill_train(kills: int, folder: Path, random: Random) -> list[Check]:
-    """Kill `train` again and again, go on each time, and compare the weights in the end."""
+    """Kill `train` again and again, go on each time, and compare the weights in the end.
+
+    A few kills come while the run starts or resumes, the others after it has saved.
+    """
     whole = folder / "whole"
-    ending = start_stmg(train_command(RECIPE, whole, STEPS), folder / "log").finish()
+    run = start_stmg(train_command(RECIPE, whole, STEPS), folder / "log")
+    begun = time.monotonic()
+    run.wait(until=partial(_has_saved, whole, None))
+    starting = time.monotonic() - begun
+    ending = run.finish()
     assert ending.code == 0, ending.error
-    expected, problems, finished, number, done = weights_of(whole), list[str](), 0, 0, 0
+    expected, problems, number = weights_of(whole), list[str](), 0
+    finished = saved = resumed = done = 0
     progress = Progress("kill of train", kills)
     while done < kills or (folder / str(number)).exists():
         out = folder / str(number)
+        before, stamp = read_step(out), _stamp(out)
         run = start_stmg(train_command(RECIPE, out, STEPS), folder / "log")
-        result = run.wait(random.uniform(0, 0.7 * ending.seconds) if done < kills else math.inf)
+        early = done % EARLY == EARLY - 1
+        if not early:
+            run.wait(until=partial(_has_saved, out, stamp))
+            if (reached := read_step(out)) < before:
+                problems.append(f"run {number}: began anew, {reached} was saved after {before}")
+        moment = random.uniform(0, starting if early else ending.seconds - starting)
+        result = run.wait(moment if done < kills else math.inf)
         if result is None:
             run.kill()
-            done += 1
+        after = read_step(out)
+        resumed += after > before > 0
+        if result is None:
+            done, saved = done + 1, saved + (after > before)
             progress.advance(f"{finished} runs finished, {len(problems)} problems")
             continue
         if result.code or weights_of(out) != expected:
@@ -95,6 +115,26 @@ def kill_train(kills: int, folder: Path, random: Random) -> list[Check]:
         finished += 1
         shutil.rmtree(out)
         number += 1
-    text = f"{finished} runs finished, {len(problems)} with other weights"
-    name = f"kill -9 of train, {kills} times: resumed weights identical"
-    return [Check(name, "; ".join([text, *problems[:3]]), finished > 0 and not problems)]
+    name, text = f"kill -9 of train, {kills} times", f"{finished} runs finished, {len(problems)} problems"
+    spread = f"{saved} kills after a save, {resumed} times resumed beyond the first step"
+    return [
+        Check(f"{name}: resumed weights identical", "; ".join([text, *problems[:3]]), finished > 0 and not problems),
+        Check(f"{name}: most of them where there is something to lose", spread, min(saved, resumed) > kills / 2),
+    ]
+
+
+def read_step(run: Path) -> int:
+    """The step that a training run would resume from; 0 if nothing was saved."""
+    import torch
+
+    path = run / STATE
+    return int(torch.load(path, weights_only=True)["progress"]["step"]) if path.is_file() else 0
+
+
+def _stamp(run: Path) -> int | None:
+    path = run / STATE
+    return path.stat().st_mtime_ns if path.is_file() else None
+
+
+def _has_saved(run: Path, stamp: int | None) -> bool:
+    return _stamp(run) != stamp

@@ -145,6 +145,14 @@ def test_a_number_of_pairs_leaves_the_steps_to_the_time(tmp_path):
     assert adapted.steps == 50
 
 
+def test_no_more_pairs_are_watched_and_reported_than_can_be_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("stmg.training.adapt.pairs.MOST_PAIRS", 16)
+    watched = []
+    adapted = run(tmp_path, replace(FEW, pairs=1000), watched.append)
+    assert adapted.pairs == 16
+    assert [(each.done, each.total) for each in watched if each.what == "watching"] == [(10, 16), (20, 16)]
+
+
 def test_the_motion_of_the_codec_cannot_be_learned_from(tmp_path):
     segmenter = VideoSegmenter(by_darkness, motion="codec")
     with pytest.raises(stmg.SettingsError, match="motion codec is of a video as it streams"):
@@ -175,7 +183,7 @@ def test_it_learns_to_mend_what_motion_leaves(tmp_path):
         videos(),
         tmp_path,
         SIZE,
-        AdaptSettings(steps=240, pairs=120, batch=8, longest=6, checks=6),
+        AdaptSettings(steps=150, pairs=100, batch=8, longest=6, checks=6),
         CPU,
     )
     assert adapted.check.helps
@@ -225,6 +233,13 @@ def drive(tmp_path_factory):
 QUICK = ("--steps", 4, "--pairs", 16, "--longest", 3)
 
 
+@pytest.fixture
+def few_checks(monkeypatch):
+    """From the command line: four clips held out instead of forty."""
+    monkeypatch.setitem(AdaptSettings.__init__.__kwdefaults__, "checks", 4)
+
+
+@pytest.mark.usefixtures("few_checks")
 def test_a_checkpoint_is_adapted_from_the_command_line(tmp_path, drive, monkeypatch):
     monkeypatch.setattr("stmg.training.adapt.check.HELP", 1e9)  # whatever it learned in four steps
     done = run_stmg("adapt", "small-streets", "--on", drive, "--size", "96x128", "--out", tmp_path / "out", *QUICK)
@@ -237,16 +252,16 @@ def test_a_checkpoint_is_adapted_from_the_command_line(tmp_path, drive, monkeypa
     results = list(segmenter.stream(panning(6, SIZE), mode="online"))
     assert any(result.cost.macs == read_corrector_card(tmp_path / "out").macs for result in results[1:])
     assert not (tmp_path / "out" / "adapt" / "pairs").exists()
-    for source in (tmp_path / "out", segmenter):
-        stmg.export(source, tmp_path / "exported", size=(64, 96))
-        exported = stmg.load(tmp_path / "exported")
-        assert type(exported.settings.corrector).__name__ == "GraphCorrector"
-        assert read_corrector_card(tmp_path / "exported").size == (64, 96)
-        assert len(list(exported.stream(panning(4, (64, 96)), mode="online"))) == 4
+    stmg.export(tmp_path / "out", tmp_path / "exported", size=(64, 96))
+    exported = stmg.load(tmp_path / "exported")
+    assert type(exported.settings.corrector).__name__ == "GraphCorrector"
+    assert read_corrector_card(tmp_path / "exported").size == (64, 96)
+    assert len(list(exported.stream(panning(4, (64, 96)), mode="online"))) == 4
     stmg.export("small-streets", tmp_path / "exported", size=(64, 96))
     assert not has_corrector(tmp_path / "exported")
 
 
+@pytest.mark.usefixtures("few_checks")
 def test_a_black_box_in_onnx_is_adapted_and_runs_without_torch(tmp_path, drive, monkeypatch):
     monkeypatch.setattr("stmg.training.adapt.check.HELP", 1e9)
     graph = save_one_channel(tmp_path / "net.onnx", sigmoid=False, size=SIZE)

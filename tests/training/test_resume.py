@@ -1,5 +1,7 @@
 """Resuming: an interrupted run ends with the weights of an uninterrupted one, whatever interrupted it."""
 
+import json
+import math
 import os
 import signal
 import subprocess
@@ -13,7 +15,7 @@ from stmg.errors import SettingsError, TrainingError
 from stmg.training.base import BaseTraining
 from stmg.training.recipe import format_recipe
 from stmg.training.trainer import train
-from trainings import CPU, last_weights, run, same_weights, stop_at, tiny_recipe
+from trainings import CPU, last_weights, run, same_weights, stop_at, street, tiny_recipe
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +83,21 @@ def test_a_finished_run_stays_as_it_is(tmp_path):
     before = last_weights(tmp_path)
     assert run(recipe, tmp_path) == []
     assert all(torch.equal(before[name], value) for name, value in last_weights(tmp_path).items())
+
+
+def test_the_best_weights_are_the_best_on_the_split_that_is_scored_now(tmp_path):
+    state = tmp_path / "state.pt"
+    recipes = {val: tiny_recipe(steps=12, data=street(val=val)) for val in ("", "train", "val")}
+    for val, last in (("", 5), ("train", 8)):
+        with pytest.raises(KeyboardInterrupt):
+            train(recipes[val], out=tmp_path, machines=CPU, on_step=stop_at(last))
+        saved = torch.load(state, weights_only=True)
+        assert (saved["progress"]["best"] == -math.inf) == (val == "")  # no score, though weights were saved as best
+        assert json.loads((tmp_path / "best" / "stmg.json").read_text())["notes"]["step"] == (6 if val else 3)
+    saved["progress"]["best"] = 1e9  # the other split is harder
+    torch.save(saved, state)
+    run(recipes["val"], tmp_path)
+    assert json.loads((tmp_path / "best" / "stmg.json").read_text())["notes"]["step"] >= 9
 
 
 def test_a_folder_belongs_to_one_recipe(tmp_path):

@@ -9,6 +9,7 @@ from stmg.networks import build
 from stmg.training.batches import Batch
 from stmg.training.recipe import Loss, Stmg
 from stmg.training.stmg import StmgTraining
+from stmg.training.trainer import _freeze_norms
 
 SIZE = (48, 64)
 
@@ -90,6 +91,26 @@ def test_the_loss_is_the_sum_of_its_weighted_parts():
     weights = {"segmentation": 1, "distillation": 0.25, "reconstruction": 0.5, "keep_ratio_loss": 2, "kl": 0.1}
     weights["fresh"] = 0.125
     assert float(losses["loss"]) == pytest.approx(sum(w * float(losses[n]) for n, w in weights.items()), rel=1e-5)
+
+
+@pytest.mark.parametrize("weight", [0.0, 5.0])
+def test_the_threshold_follows_the_share_that_is_to_be_kept_only_if_there_is_one(weight):
+    module = training(keep_ratio_weight=weight, keep_ratio=0.0)
+    for _ in range(3):
+        module(clip())
+    threshold = float(module.masks.pruning.threshold)
+    assert threshold < 0.5 if weight else threshold == 0.5
+
+
+@pytest.mark.parametrize("weight_sets", [1, 2])
+def test_frozen_norms_are_those_that_have_statistics(weight_sets):
+    module = training(weight_sets)
+    _freeze_norms(module)
+    module(clip())
+    norms = {name: part for name, part in module.network.named_modules() if hasattr(part, "running_mean")}
+    measured = {name for name, part in norms.items() if part.num_batches_tracked > 0}
+    assert measured == {name for name in norms if name.startswith("mask_generator.")}
+    assert measured
 
 
 def test_a_constant_mask_needs_no_distortion_map():

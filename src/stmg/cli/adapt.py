@@ -28,7 +28,7 @@ def adapt(
         typer.Option(
             "--on",
             metavar="VIDEO",
-            help="Video, folder of videos or images, or dataset to adapt to. Repeat.",
+            help="Video, folder of videos or images, or dataset to adapt to. Repeat for several.",
             show_default=False,
         ),
     ],
@@ -47,7 +47,7 @@ def adapt(
     ] = 0.5,
     steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="Steps of training. Default: by time.")] = None,
     pairs: Annotated[int | None, typer.Option(min=16, metavar="N", help="Pairs of frames. Default: by time.")] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of everything that is sampled.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
     size: Size = None,
     motion: Motion = None,
     *,
@@ -55,8 +55,8 @@ def adapt(
 ) -> None:
     """Train a corrector for a model on your own video, without labels.
 
-    The network is the teacher: the corrector learns to mend labels that were carried along motion. A part of each video
-    is held out; if the corrector is no help there, the model stays as it was.
+    The network is the teacher: the corrector learns to correct warped labels. A part of each video is held out; if
+    the corrector is no help there, the model stays as it was.
 
     Ctrl-C keeps what is done, and the same command goes on from there.
     """

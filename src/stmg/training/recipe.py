@@ -78,10 +78,10 @@ class Stmg:
     align: bool = True
     """Warp the previous state along DIS flow before it is compared; the paper does not."""
     keep_ratio: float = 0.5
-    """Target share of the blocks that are computed."""
+    """Target share of the blocks that are computed; without `keep_ratio_weight` there is none."""
     keep_ratio_weight: float = 0.0
-    """Weight of the loss that pulls the mean share of computed blocks to `keep_ratio`; 0 leaves it to the prior alone,
-    as in the paper."""
+    """Weight of the loss that pulls the mean share of computed blocks to `keep_ratio`, which the threshold of pruning
+    then follows too; 0 leaves both to the prior alone, as in the paper, with a threshold of 0.5."""
     kl_weight: float = 1e-3
     """Weight of the KL divergence from the prior."""
     hard_gates: float = 0.0
@@ -119,7 +119,8 @@ class Recipe:
     pretrained: str = ""
     """`imagenet` for networks that can start from it, or a checkpoint to start from; a smaller DDRNet is grown."""
     frozen_norm: bool = False
-    """Batch-norm keeps its statistics: for batches too small to measure them."""
+    """Batch-norm keeps its statistics: for batches too small to measure them. Those of the mask generator, which is new
+    in the second stage, are measured in any case."""
     steps: int = 1000
     batch: int = 8
     """Clips in a step, over all devices."""

@@ -32,10 +32,16 @@ class Progress:
     step: int = 0
     """Steps done."""
     best: float = -math.inf
-    """The largest score so far."""
+    """The largest score so far, on the split `val`; where nothing is scored there is none."""
+    val: str = ""
     figures: dict[str, float] | None = None
     """Of the last evaluation."""
     minutes: float = 0.0
+
+    def score_on(self, val: str) -> None:
+        """Score on this split from now on; scores of another one do not compare."""
+        if val != self.val:
+            self.best, self.val = -math.inf, val
 
     def state_dict(self) -> dict[str, object]:
         return asdict(self)

@@ -116,7 +116,8 @@ class StmgTraining(TrainingModule):
         masks = self.masks.sample(before, now)
         if self.masks.pruning is None or not self.training:
             return masks
-        self.masks.pruning.follow(masks.probability, self.settings.keep_ratio)
+        if self.settings.keep_ratio_weight:  # else the prior alone says how much is kept
+            self.masks.pruning.follow(masks.probability, self.settings.keep_ratio)
         if not hard_gates:
             return masks
         return masks._replace(keep=straight_through(masks.probability, self.masks.pruning.threshold))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from stmg.data.catalogue import open_dataset
 from stmg.data.clips import Clips
 from stmg.data.dataset import Dataset
 from stmg.errors import SettingsError, TrainingError
+from stmg.gating.mask_generator import MaskGenerator
 from stmg.training.averaging import moving_average
 from stmg.training.base_stage import BaseStage
 from stmg.training.batches import Batch, load_batches, make_clips
@@ -96,8 +98,10 @@ def train(
 def _check_batch(recipe: Recipe, fabric: Fabric) -> None:
     if recipe.batch % fabric.world_size:
         raise SettingsError(f"a batch of {recipe.batch} cannot be shared by {fabric.world_size} processes")
-    if recipe.batch // fabric.world_size < 2 and not _syncs_norms(fabric) and not recipe.frozen_norm:
-        raise SettingsError("batch-norms need two clips per process at least: batch=2 or more, or frozen_norm=true")
+    frozen = recipe.frozen_norm and recipe.stage == "base"  # those of the mask generator never are
+    if recipe.batch // fabric.world_size < 2 and not _syncs_norms(fabric) and not frozen:
+        way_out = ", or frozen_norm=true" if recipe.stage == "base" else ""
+        raise SettingsError(f"batch-norms need two clips per process at least: batch=2 or more{way_out}")
 
 
 def _syncs_norms(fabric: Fabric) -> bool:
@@ -130,9 +134,10 @@ class _Worker:
         if recipe.ema_decay:
             average = AveragedModel(module.network, multi_avg_fn=moving_average(recipe.ema_decay), use_buffers=True)
         optimizer = make_optimizer(module, recipe.optimizer)
-        progress = Progress()
+        progress = Progress(val=recipe.data.val)
         state = TrainingState(module, optimizer, progress, fabric.strategy.precision, average)
         state.load(self.folder, fabric.device)
+        progress.score_on(recipe.data.val)
         if recipe.compile:
             module.network.compile()
         trained, wrapped_optimizer = fabric.setup(module, optimizer)
@@ -212,14 +217,17 @@ class _Worker:
             log.add_picture(picture, progress.step)
         finished, card = stage.finish(network)
         notes = {**card.notes, "step": progress.step, "minutes": round(progress.minutes, 1), "figures": figures}
+        score = figures.get("score")
         # Where nothing is scored, the best weights are the last.
-        score = figures.get("score", float(progress.step))
-        for name in ("last", "best") if score > progress.best else ("last",):
+        for name in ("last", "best") if score is None or score > progress.best else ("last",):
             save(finished, self.folder / name, replace(card, notes=notes))
-        progress.best = max(progress.best, score)
+        progress.best = max(progress.best, -math.inf if score is None else score)
 
 
 def _freeze_norms(module: nn.Module) -> None:
+    """All but the mask generator's: it is new in the second stage, so nobody has measured its statistics."""
+    generators = [part for part in module.modules() if isinstance(part, MaskGenerator)]
+    new = {part for generator in generators for part in generator.modules()}
     for part in module.modules():
-        if isinstance(part, nn.modules.batchnorm._BatchNorm):
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part not in new:
             part.eval()

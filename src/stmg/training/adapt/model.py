@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
+
+import torch
 
 from stmg.checkpoints.kinds import is_export, refuse_export
 from stmg.checkpoints.model_files import list_companion_files, list_model_files
@@ -19,7 +22,7 @@ from stmg.segmenter import VideoSegmenter
 from stmg.streaming.fit import fit_motion
 from stmg.streaming.motion import AutoMotion
 from stmg.training.adapt.settings import AdaptSettings
-from stmg.training.adapt.train import Adapted, Progress, read_motion, train_corrector
+from stmg.training.adapt.train import Adapted, Progress, train_corrector
 from stmg.training.adapt.write import write_adapted
 from stmg.training.resume import STATE as RESUME
 from stmg.video.frames import Frame
@@ -91,6 +94,17 @@ def adapt(
     shutil.rmtree(folder / STATE / "pairs", ignore_errors=True)
     (folder / STATE / RESUME).unlink(missing_ok=True)
     return Outcome(adapted, motion, frames, check.helps, whole)
+
+
+def read_motion(folder: Path) -> str | None:
+    """The level of motion of an interrupted run."""
+    path = folder / RESUME
+    if not path.is_file():
+        return None
+    try:
+        return str(torch.load(path, map_location="cpu", weights_only=True)["subject"]["motion"])
+    except (KeyError, RuntimeError, pickle.UnpicklingError, EOFError, TypeError):
+        return None  # the run will say that it is damaged
 
 
 def identify(spec: ModelSpec) -> str:

@@ -31,6 +31,7 @@ from stmg.video.frames import Frame, Image
 from stmg.video.labels import Labels
 
 COMPUTED = 4  # frames of a clip that the network computes: ten pairs come of them
+STORE_BYTES, MOST_PAIRS = 1.5e9, 4000
 
 
 class Pair(NamedTuple):
@@ -153,6 +154,13 @@ class PairStore:
             tensor = torch.from_numpy(np.ascontiguousarray(values))
             tensors.append(tensor if values.dtype == np.uint8 else tensor.float().permute(0, 3, 1, 2))
         return tensors
+
+
+def open_store(folder: Path, example: Pair, batch: int, pairs: int | None) -> PairStore:
+    """A store of as many pairs as were chosen, if that is not beyond what a disk should hold; of a batch at least."""
+    taken = sum(value.size * np.dtype(_stored_type(value)).itemsize for value in example)
+    capacity = max(batch, int(STORE_BYTES / taken))
+    return PairStore(folder, min(capacity, pairs or capacity, MOST_PAIRS), example)
 
 
 def _stored_type(value: NDArray[Any]) -> type[np.generic]:

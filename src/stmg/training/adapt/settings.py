@@ -21,6 +21,7 @@ class AdaptSettings:
     """Of the clips that are stills set in motion."""
     steps: int | None = None
     pairs: int | None = None
+    """To learn from; as many as fit into 1.5 GB and at most 4000 are kept."""
     batch: int = 16
     learning_rate: float = 2e-3
     seed: int = 0

@@ -28,7 +28,7 @@ from stmg.streaming.schedulers import Level
 from stmg.training.adapt.check import Check, check_corrector
 from stmg.training.adapt.clips import ClipSource
 from stmg.training.adapt.learning import correction_loss, fit_shape, group_parameters, one_cycle
-from stmg.training.adapt.pairs import Pair, PairStore, Watching, count_classes, find_cases, make_pair
+from stmg.training.adapt.pairs import Pair, PairStore, Watching, count_classes, find_cases, make_pair, open_store
 from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.averaging import moving_average
 from stmg.training.log import Log
@@ -37,7 +37,6 @@ from stmg.training.resume import STATE
 
 WATCHING = 0.45  # of the time: the rest is for training
 PLANNED_AFTER = 4  # clips
-STORE_BYTES, MOST_PAIRS = 1.5e9, 4000
 AVERAGE = 0.99  # decay of the average of the weights
 SAVE_EVERY, REPORT_EVERY = 100, 10
 UNCOUNTED = Shape(32, 5, 1)  # of the corrector of a network whose cost is not known
@@ -99,18 +98,7 @@ def train_corrector(
     finally:
         run.close()
     seconds = run.spent + time.perf_counter() - started
-    return Adapted(run.finished, size, run.macs, run.share, check, seconds, run.steps, run.num_pairs)
-
-
-def read_motion(folder: Path) -> str | None:
-    """The level of motion of an interrupted run."""
-    path = folder / STATE
-    if not path.is_file():
-        return None
-    try:
-        return str(torch.load(path, map_location="cpu", weights_only=True)["subject"]["motion"])
-    except (KeyError, RuntimeError, pickle.UnpicklingError, EOFError, TypeError):
-        return None  # the run will say that it is damaged
+    return Adapted(run.finished, size, run.macs, run.share, check, seconds, run.steps, run.num_kept)
 
 
 class _Run:
@@ -265,11 +253,14 @@ class _Run:
 
     def _open_store(self, example: Pair) -> PairStore:
         if self._store is None:
-            taken = sum(value.size * (1 if value.dtype == np.uint8 else 2) for value in example)
-            capacity = max(self.settings.batch, int(STORE_BYTES / taken))
-            capacity = min(capacity, self.settings.pairs or capacity, MOST_PAIRS)
-            self._store = PairStore(self.folder / "pairs", capacity, example)
+            self._store = open_store(self.folder / "pairs", example, self.settings.batch, self.settings.pairs)
+            self.pairs = min(self.pairs, self._store.capacity)  # more could not be kept
         return self._store
+
+    @property
+    def num_kept(self) -> int:
+        """Pairs that it learned from."""
+        return self.num_pairs if self._store is None else min(self.num_pairs, self._store.capacity)
 
     @property
     def seconds(self) -> float:

@@ -1,0 +1,58 @@
+"""Kills: most of them hit a training that has saved, and one that does not go on from there is found out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Stands for `stmg train`: it starts up, then saves every step.
+TOY = """
+import json, os, sys, time
+from pathlib import Path
+from random import Random
+from reliability import kills
+from reliability.processes import Run
+
+folder, resumes = Path(sys.argv[1]), sys.argv[2] == "resumes"
+
+def read_step(run):
+    path = run / kills.STATE
+    return int(path.read_text()) if path.is_file() else 0
+
+def train(out):
+    out.mkdir(exist_ok=True)
+    time.sleep(0.1)
+    for step in range(read_step(out) if resumes else 0, 20):
+        time.sleep(0.01)
+        (out / "part").write_text(str(step + 1))
+        os.replace(out / "part", out / kills.STATE)
+    (out / "last").mkdir(exist_ok=True)
+    (out / "last" / "model.safetensors").write_bytes(b"weights")
+
+def start(command, log):
+    out = Path(command[command.index("--out") + 1])
+    return Run(lambda: train(out), log)
+
+kills.read_step, kills.start_stmg = read_step, start
+checks = kills.kill_train(6, folder, Random(0))
+print(json.dumps([[check.name, check.measured, check.holds] for check in checks]))
+"""
+
+
+@pytest.mark.parametrize("way", ["resumes", "begins anew"])
+def test_kills_hit_trainings_that_have_saved(tmp_path, way):
+    paths = [str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, "-c", TOY, str(tmp_path), way]
+    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    identical, most = json.loads(done.stdout.splitlines()[-1])
+    assert identical[2] == (way == "resumes"), identical
+    assert most[2] or way != "resumes", most
+    assert ("began anew" in identical[1]) == (way != "resumes")
