@@ -15,7 +15,6 @@ from stmg.cli.interruption import INTERRUPTED
 from stmg.cli.options import Model, ModelOptions, Motion, Size, StreamOptions, make_spec, typed_options
 from stmg.cli.parsing import parse_share
 from stmg.cli.progress import progress_bar
-from stmg.errors import SettingsError
 
 if TYPE_CHECKING:
     from stmg.training.adapt.train import Progress
@@ -36,17 +35,27 @@ def adapt(
         Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the model with its corrector.")
     ] = Path("out/adapted"),
     cost: Annotated[
-        str, typer.Option(metavar="SHARE", help="Most MACs of the corrector, as a share of the network's.")
+        str, typer.Option(metavar="SHARE", help="Maximum MACs of the corrector, as a share of the network's.")
     ] = "5%",
-    minutes: Annotated[float, typer.Option(min=0.1, metavar="N", help="How long it may take, about.")] = 15.0,
+    minutes: Annotated[float, typer.Option(min=0.1, metavar="N", help="About how long it may take.")] = 15.0,
     longest: Annotated[
-        int, typer.Option(min=2, metavar="FRAMES", help="Frames that labels are carried, at most, while it learns.")
+        int, typer.Option(min=2, metavar="FRAMES", help="Most frames over which labels are carried in training.")
     ] = 8,
     stills: Annotated[
-        float, typer.Option(min=0, max=1, metavar="SHARE", help="Share of the clips that are stills set in motion.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help="Share of the training clips that are made from single frames, with simulated motion.",
+        ),
     ] = 0.5,
-    steps: Annotated[int | None, typer.Option(min=1, metavar="N", help="Steps of training. Default: by time.")] = None,
-    pairs: Annotated[int | None, typer.Option(min=16, metavar="N", help="Pairs of frames. Default: by time.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Training steps. Default: by --minutes.")
+    ] = None,
+    pairs: Annotated[
+        int | None, typer.Option(min=16, metavar="N", help="Pairs of frames to train on. Default: by --minutes.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
     size: Size = None,
     motion: Motion = None,
@@ -55,8 +64,10 @@ def adapt(
 ) -> None:
     """Train a corrector for a model on your own video, without labels.
 
-    The network is the teacher: the corrector learns to correct warped labels. A part of each video is held out; if
-    the corrector is no help there, the model stays as it was.
+    The network is the teacher: the corrector learns to correct warped labels. The end of each video, or of five videos
+    and more whole ones, is held out; if the corrector is no help there, the model stays as it was.
+
+    With --corrector it goes on from that one, at its size; else it starts from ImageNet.
 
     Ctrl-C keeps what is done, and the same command goes on from there.
     """
@@ -65,8 +76,6 @@ def adapt(
     from stmg.training.adapt.settings import AdaptSettings
 
     console = Console()
-    if options.corrector not in (None, "none"):
-        raise SettingsError("adapt trains a corrector of its own and starts from none; leave out --corrector")
     spec = make_spec(model, options, StreamOptions(motion=motion), size=size)
     settings = AdaptSettings(
         cost=parse_share("--cost", cost) or 0.05,

@@ -35,7 +35,7 @@ class Check(NamedTuple):
     carried: Change
     """From one computed frame, as online and realtime."""
     between: Change
-    """From a computed frame on each side, as offline."""
+    """From a computed frame on each side, as those that offline mode corrects."""
 
     @property
     def helps(self) -> bool:

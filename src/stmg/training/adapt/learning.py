@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from stmg.errors import SettingsError
 from stmg.networks.corrector import SHAPES, Corrector, Shape
 from stmg.runtimes.torch_corrector import count_correction
 
 WRONG_WEIGHT = 3.0  # how much more a cell counts where the warped labels are wrong, or next to it
 ENCODER_RATE = 0.25  # of the learning rate, for what starts from ImageNet
 WARM_UP = 0.1  # of the steps
+UNCOUNTED = Shape(32, 5, 1)  # of the corrector of a network whose cost is not known
 
 
 def correction_loss(
@@ -26,6 +28,28 @@ def correction_loss(
     divergence = F.kl_div(logits.log_softmax(1), teacher.softmax(1), reduction="none").sum(1)
     left = (logits.argmax(1) != teacher.argmax(1)).float().mean()
     return (weight * divergence).mean(), left
+
+
+def make_corrector(num_classes: int, macs: float | None, size: tuple[int, int]) -> Corrector:
+    """One that starts from ImageNet and costs at most `macs` at a frame size, where that is known."""
+    corrector = Corrector(num_classes, UNCOUNTED if macs is None else fit_shape(macs, num_classes, size))
+    corrector.start_from_imagenet()
+    return corrector
+
+
+def check_start(start: Corrector, num_classes: int, macs: float | None, size: tuple[int, int]) -> Corrector:
+    """A corrector that training is to go on from, if it is for so many classes and costs at most `macs`."""
+    if start.num_classes != num_classes:
+        raise SettingsError(
+            f"the corrector to go on from is for {start.num_classes} classes; the network has {num_classes}"
+        )
+    own = count_correction(start, size)
+    if macs is not None and own > macs:
+        raise SettingsError(
+            f"the corrector to go on from takes {own / 1e9:.2f} GMACs per frame, and cost allows {macs / 1e9:.2f}; "
+            "allow more"
+        )
+    return start
 
 
 def fit_shape(macs: float, num_classes: int, size: tuple[int, int]) -> Shape:

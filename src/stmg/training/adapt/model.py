@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 
+from stmg.checkpoints.correctors import load_corrector_network
 from stmg.checkpoints.kinds import is_export, refuse_export
 from stmg.checkpoints.model_files import list_companion_files, list_model_files
 from stmg.checkpoints.resolve import ModelSpec, as_spec, open_adapted, resolve, working_size
@@ -18,14 +19,10 @@ from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Video
 from stmg.data.folder import open_images
 from stmg.runtimes.torch import find_device
-from stmg.segmenter import VideoSegmenter
-from stmg.streaming.fit import fit_motion
-from stmg.streaming.motion import AutoMotion
 from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.adapt.train import Adapted, Progress, train_corrector
 from stmg.training.adapt.write import write_adapted
 from stmg.training.resume import STATE as RESUME
-from stmg.video.frames import Frame
 
 STATE = "adapt"  # folder of what an interrupted run goes on from
 
@@ -53,7 +50,7 @@ def adapt(
 ) -> Outcome:
     """Train a corrector for a model on videos without labels, and write both into a folder.
 
-    model: a name as `stmg.load` takes it, or a spec.
+    model: a name as `stmg.load` takes it, or a spec; with a `corrector` it goes on from that one, else from ImageNet.
     on: videos, folders of videos or of images, or datasets, whose labels are not looked at.
     settings: how; the defaults take about 15 minutes on two cores.
 
@@ -61,20 +58,22 @@ def adapt(
         segmenter = stmg.load("lite0-adapted")
     """
     spec = open_adapted(as_spec(model))
-    identity = identify(spec)  # first of all: it takes the packages that copying the model will take
+    start = None if spec.corrector in (None, "none") else Path(spec.corrector)
+    identity = identify(spec, start)  # first of all: it takes the packages that copying the model will take
     settings, folder = settings or AdaptSettings(), Path(out)
     if not is_export(spec.name):  # an export is copied over one
         refuse_export(folder)
     size = working_size(spec)
     segmenter = resolve(replace(spec, corrector="none"))
     videos = list_videos([on] if isinstance(on, str | Path) else on)
-    if isinstance(segmenter.settings.motion, AutoMotion):
+    if segmenter.needs_fit:
         # What was measured once holds for the rest of a run: a second measurement may come out otherwise.
-        fitting = read_motion(folder / STATE) or fit_motion(segmenter.runtime, Frame(videos[0].image(0, size)))
-        segmenter = VideoSegmenter(segmenter.runtime, settings=segmenter.settings, motion=fitting)
+        segmenter = segmenter.another(motion=read_motion(folder / STATE) or "auto")
+        segmenter.fit_motion(videos[0].image(0, size))
     motion, frames = segmenter.settings.motion.name, sum(map(len, videos))
     device = find_device(spec.device)
-    adapted = train_corrector(segmenter, videos, folder / STATE, size, settings, device, on_progress, identity)
+    first = None if start is None else load_corrector_network(start)
+    adapted = train_corrector(segmenter, videos, folder / STATE, size, settings, device, on_progress, identity, first)
     check, whole = adapted.check, False
     if check.helps:
         notes: dict[str, object] = {
@@ -107,11 +106,14 @@ def read_motion(folder: Path) -> str | None:
         return None  # the run will say that it is damaged
 
 
-def identify(spec: ModelSpec) -> str:
-    """Which weights a model has: another file, or a file that was written since, is another model."""
+def identify(spec: ModelSpec, start: Path | None = None) -> str:
+    """Which weights a model has: another file, or a file that was written since, is another model.
+
+    start: the folder of the corrector to go on from.
+    """
     files = [*list_model_files(spec), *list_companion_files(replace(spec, corrector="none"))]
     stamps = [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.is_file()]
-    return "; ".join([spec.name, *sorted(stamps)])
+    return "; ".join([spec.name, *sorted(stamps), *([] if start is None else [f"from {start.resolve()}"])])
 
 
 def list_videos(sources: Sequence[str | Path]) -> list[Video]:

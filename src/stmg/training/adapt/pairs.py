@@ -15,11 +15,11 @@ from torch import Tensor
 from stmg.errors import SettingsError
 from stmg.streaming.anchors import (
     Anchor,
+    Between,
     Side,
     blend_corrected,
     carry_corrected,
     compute_anchor,
-    shrink,
     view_between,
 )
 from stmg.streaming.correction import Corrector, view_warped
@@ -96,7 +96,7 @@ def find_cases(clip: Clip, runtime: Runtime, watching: Corrector, rng: np.random
 def carry_case(case: Case, corrector: Corrector | None) -> Labels:
     """The labels that a stream would show of the frame."""
     if len(case.sides) == 2:
-        return blend_corrected(corrector, *case.sides, case.image)[0].labels
+        return blend_corrected(corrector, Between(*case.sides, case.image))[0].labels
     (side,) = case.sides
     return carry_corrected(corrector, side.anchor, side.flow, case.image)[0].labels
 
@@ -118,7 +118,7 @@ def make_pair(case: Case) -> Pair:
     truth = case.truth.evidence
     assert truth is not None
     if len(case.sides) == 2:
-        view = view_between(*case.sides, case.image, shrink(case.image))
+        view = view_between(Between(*case.sides, case.image))
     else:
         (side,) = case.sides
         assert side.anchor.evidence is not None

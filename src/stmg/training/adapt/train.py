@@ -20,14 +20,14 @@ from stmg.checkpoints.tensor_files import write_state
 from stmg.data.dataset import Video
 from stmg.errors import SettingsError
 from stmg.files import atomic_path
-from stmg.networks.corrector import Corrector, Shape
+from stmg.networks.corrector import Corrector
 from stmg.runtimes.torch_corrector import TorchCorrector, count_correction
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.training.adapt.check import Check, check_corrector
 from stmg.training.adapt.clips import ClipSource
-from stmg.training.adapt.learning import correction_loss, fit_shape, group_parameters, one_cycle
+from stmg.training.adapt.learning import check_start, correction_loss, group_parameters, make_corrector, one_cycle
 from stmg.training.adapt.pairs import Pair, PairStore, Watching, count_classes, find_cases, make_pair, open_store
 from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.averaging import moving_average
@@ -39,7 +39,6 @@ WATCHING = 0.45  # of the time: the rest is for training
 PLANNED_AFTER = 4  # clips
 AVERAGE = 0.99  # decay of the average of the weights
 SAVE_EVERY, REPORT_EVERY = 100, 10
-UNCOUNTED = Shape(32, 5, 1)  # of the corrector of a network whose cost is not known
 
 
 class Progress(NamedTuple):
@@ -75,11 +74,13 @@ def train_corrector(
     device: torch.device,
     on_progress: Callable[[Progress], None] = lambda progress: None,
     identity: str = "",
+    start: Corrector | None = None,
 ) -> Adapted:
     """Train a corrector for a segmenter's network at its level of motion.
 
     folder: keeps what a later call goes on from, if the network has the same identity then.
     videos: the user's own; their labels, if there are any, are not looked at.
+    start: a corrector to go on from, whose shape it then has; from ImageNet if not given.
     """
     started = time.perf_counter()
     runtime = segmenter.runtime
@@ -90,7 +91,7 @@ def train_corrector(
         videos, runtime, segmenter.settings.motion, size, settings.longest, settings.still_share, settings.seed
     )
     classes = count_classes(runtime, source)
-    run = _Run(runtime, source, settings, classes, size, folder, device, identity)
+    run = _Run(runtime, source, settings, classes, size, folder, device, identity, start)
     try:
         run.watch(on_progress)
         run.train(on_progress)
@@ -114,6 +115,7 @@ class _Run:
         folder: Path,
         device: torch.device,
         identity: str,
+        start: Corrector | None,
     ) -> None:
         self.runtime, self.source, self.settings, self.device = runtime, source, settings, device
         self.folder, self.size = folder, size
@@ -126,9 +128,9 @@ class _Run:
         self.watching = Watching(classes)
         cost = runtime.cost(size, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)
         torch.manual_seed(settings.seed)
-        shape = UNCOUNTED if cost is None else fit_shape(settings.cost * cost.macs, classes, size)
-        self.module = Corrector(classes, shape).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.module.start_from_imagenet()
+        macs = None if cost is None else settings.cost * cost.macs
+        first = make_corrector(classes, macs, size) if start is None else check_start(start, classes, macs, size)
+        self.module = first.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.macs = count_correction(self.module, size)
         self.share = None if cost is None else self.macs / cost.macs
         self.average = AveragedModel(self.module, multi_avg_fn=moving_average(AVERAGE), use_buffers=True)
