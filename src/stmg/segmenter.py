@@ -79,8 +79,7 @@ class VideoSegmenter(Pretrained):
         size, given = self.settings.working_size, None
         if size is not None:
             frame, given = shrink_timed(as_frame(frame), size)
-        if isinstance(self.settings.motion, AutoMotion):
-            self._fit_motion(frame)
+        self.fit_motion(frame)
         result, self.state = self.online.advance(frame, self.state, self.num_frames)
         self.num_frames += 1
         return result if given is None else restore(result, given)
@@ -119,10 +118,10 @@ class VideoSegmenter(Pretrained):
                 source.keep_motion_vectors()
         elif mode != "online" and not isinstance(source, Sequence):
             frames = map(_copy, source)  # whoever makes the frames may use one buffer for all
-        if isinstance(self.settings.motion, AutoMotion) and mode != "online":
+        if self.needs_fit and mode != "online":
             rest = iter(frames)
             for first in rest:
-                self._fit_motion(first if size is None else shrink(as_frame(first), size))
+                self.fit_motion(first if size is None else shrink(as_frame(first), size))
                 frames = chain((first,), rest)
                 break
         if mode == "offline":
@@ -138,10 +137,21 @@ class VideoSegmenter(Pretrained):
         settings = self.settings
         return choose_size(settings.working_size, settings.own_size, source_size, self.runtime.input_size)
 
-    def _fit_motion(self, frame: Any) -> None:
-        """Choose the level of motion by what it and the network take for such a frame."""
+    @property
+    def needs_fit(self) -> bool:
+        """Whether the level of motion is still to be chosen: it is `auto`."""
+        return isinstance(self.settings.motion, AutoMotion)
+
+    def fit_motion(self, frame: Any) -> bool:
+        """Choose the level of motion by what it and the network take for such a frame; whether there was one to choose.
+
+        A stream does so with its first frame.
+        """
+        if not self.needs_fit:
+            return False
         self.settings = replace(self.settings, motion=fit_motion(self.runtime, as_frame(frame)))
         self.online = Online(self.runtime, self.settings)
+        return True
 
     def reset(self) -> None:
         """Forget the stream; the next frame is a key frame."""

@@ -1,7 +1,18 @@
 import numpy as np
 
 from stmg.runtimes.callable import CallableRuntime
-from stmg.streaming.anchors import OUTSIDE, Anchor, Side, blend, carry, compute_anchor, match_error, shrink, softmax
+from stmg.streaming.anchors import (
+    OUTSIDE,
+    Anchor,
+    Between,
+    Side,
+    blend,
+    carry,
+    compute_anchor,
+    match_error,
+    shrink,
+    softmax,
+)
 from stmg.video.frames import Frame
 from zoo import colors, texture
 
@@ -41,7 +52,7 @@ def test_where_both_sides_agree_their_label_is_taken_whatever_the_logits_say():
     logits = np.zeros((6, 8, 3), np.float32)
     logits[..., 0] = 9
     sides = [Side(anchor(labels, logits), None, 1), Side(anchor(labels, logits), None, 1)]
-    assert (blend(*sides, shrink(texture(*SIZE))) == 2).all()
+    assert (blend(Between(*sides, texture(*SIZE))) == 2).all()
 
 
 def test_where_they_disagree_the_surer_side_wins_and_the_nearer_counts_more():
@@ -50,8 +61,8 @@ def test_where_they_disagree_the_surer_side_wins_and_the_nearer_counts_more():
     sure, unsure = np.zeros((6, 8, 2), np.float32), np.zeros((6, 8, 2), np.float32)
     sure[..., 0], unsure[..., 1] = 5, 0.5
     left, right = Side(anchor(one, sure, image), None, 1), Side(anchor(two, unsure, image), None, 1)
-    assert (blend(left, right, shrink(image)) == 0).all()
-    assert (blend(left._replace(distance=9), right, shrink(image)) == 1).all()
+    assert (blend(Between(left, right, image)) == 0).all()
+    assert (blend(Between(left._replace(distance=9), right, image)) == 1).all()
 
 
 def test_the_side_that_does_not_explain_the_frame_counts_little():
@@ -60,14 +71,14 @@ def test_the_side_that_does_not_explain_the_frame_counts_little():
     logits = [np.zeros((6, 8, 2), np.float32) for _ in range(2)]
     logits[0][..., 0], logits[1][..., 1] = 3, 3
     left, right = Side(anchor(one, logits[0], other), None, 1), Side(anchor(two, logits[1], image), None, 1)
-    assert (blend(left, right, shrink(image)) == 1).mean() > 0.95
+    assert (blend(Between(left, right, image)) == 1).mean() > 0.95
 
 
 def test_of_labels_alone_the_side_with_the_larger_weight_is_taken():
     image = texture(*SIZE)
     one, two = np.full(SIZE, 0, np.uint8), np.full(SIZE, 1, np.uint8)
     left, right = Side(anchor(one, None, image), None, 2), Side(anchor(two, None, image), None, 1)
-    assert (blend(left, right, shrink(image)) == 1).all()
+    assert (blend(Between(left, right, image)) == 1).all()
 
 
 def test_what_comes_from_outside_the_frame_is_explained_badly():

@@ -12,7 +12,7 @@ from fakes import Worker
 from stmg.errors import SettingsError
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.anchors import Side, blend_segmentation, compute_anchor
+from stmg.streaming.anchors import Between, Side, blend_segmentation, compute_anchor
 from stmg.streaming.audit import BOUND, SELDOM, STEP, Audit, Steering, compare
 from stmg.streaming.flow import compose, invert, warp
 from stmg.streaming.motion import DisMotion, make_view
@@ -125,7 +125,7 @@ def test_offline_the_anchors_before_and_after_are_blended_onto_the_one_between()
     for n in reversed(range(4, 8)):
         ahead = compose(ahead, invert(motion.estimate(views[n], views[n + 1]).flow))
     left, between, right = (compute_anchor(runtime, frames[n]) for n in (0, 4, 8))
-    shown = blend_segmentation(Side(left, back, 4), Side(right, ahead, 4), between.small)
+    shown = blend_segmentation(Between(Side(left, back, 4), Side(right, ahead, 4), frames[4].image))
     assert results[4].audit == compare(shown.labels, between.labels, 4).bring_nearer()
 
 

@@ -8,39 +8,19 @@ import pytest
 
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.anchors import Side, blend, compute_anchor, correct_between, shrink
+from stmg.streaming import anchors
+from stmg.streaming.anchors import Between, Side, blend, compute_anchor, correct_between
 from stmg.streaming.correction import AnchorEvidence, correct, make_evidence, view_blended, view_warped
-from stmg.streaming.cost import Cost
 from stmg.streaming.flow import compose, invert
 from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.streaming.windows import STRIDE, find_marks
 from stmg.video.frames import Frame
-from zoo import colors, panning, texture
+from zoo import Painter, colors, panning, texture
 
 SIZE = (96, 128)
 CLASSES = 3
-
-
-class Painter:
-    """A corrector that says class 2 in the left half, and nothing in the right."""
-
-    num_classes = CLASSES
-
-    def __init__(self, strength=1.0, *, between=True):
-        self.strength, self.between, self.seen = strength, between, []
-
-    def correct(self, image, before, logits):
-        self.seen.append((image, before, logits))
-        mask = np.zeros(logits.shape[:2], np.float32)
-        mask[:, : mask.shape[1] // 2] = self.strength
-        new = logits.copy()
-        new[mask > 0] = np.eye(logits.shape[2], dtype=np.float32)[logits.shape[2] - 1] * 9
-        return new, mask
-
-    def cost(self, size):
-        return Cost(macs=7, params=2)
 
 
 def test_carried_frames_are_corrected_and_computed_ones_are_not():
@@ -86,12 +66,24 @@ def test_a_corrected_frame_is_blended_from_both_anchors_as_by_hand():
     to_left = reduce(compose, back[:STRIDE])
     to_right = reduce(compose, [invert(flow) for flow in back[: STRIDE - 1 : -1]])
     one, two = (compute_anchor(CallableRuntime(colors), Frame(frames[at]), Painter()) for at in (0, 2 * STRIDE))
-    middle = correct_between(Painter(), Side(one, to_left, STRIDE), Side(two, to_right, STRIDE), frames[STRIDE])
+    middle = correct_between(
+        Painter(), Between(Side(one, to_left, STRIDE), Side(two, to_right, STRIDE), frames[STRIDE])
+    )
     assert np.array_equal(results[STRIDE].labels, middle.labels)
     to_one = reduce(compose, back[: STRIDE - 2])
     to_middle = reduce(compose, [invert(flow) for flow in (back[STRIDE - 1], back[STRIDE - 2])])
     sides = Side(one, to_one, STRIDE - 2), Side(middle, to_middle, 2)
-    assert np.array_equal(results[STRIDE - 2].labels, blend(*sides, shrink(frames[STRIDE - 2])))
+    assert np.array_equal(results[STRIDE - 2].labels, blend(Between(*sides, frames[STRIDE - 2])))
+
+
+def test_how_well_the_anchors_explain_a_corrected_frame_is_computed_once_a_side(monkeypatch):
+    seen, match_error = [], anchors.match_error
+    monkeypatch.setattr(anchors, "match_error", lambda side, small: seen.append(side) or match_error(side, small))
+    frames = panning(9, step=3)
+    left, right = (compute_anchor(CallableRuntime(colors), Frame(frames[at]), Painter()) for at in (0, 8))
+    sides = [Side(left, None, 4), Side(right, None, 4)]
+    assert correct_between(Painter(), Between(*sides, frames[4])).mask is not None
+    assert [id(side) for side in seen] == [id(side) for side in sides]
 
 
 @pytest.mark.parametrize(

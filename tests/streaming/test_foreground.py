@@ -7,7 +7,15 @@ import pytest
 
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.anchors import Anchor, Side, blend_probability, blend_segmentation, compute_anchor, shrink
+from stmg.streaming.anchors import (
+    Anchor,
+    Between,
+    Side,
+    blend_probability,
+    blend_segmentation,
+    compute_anchor,
+    shrink,
+)
 from stmg.streaming.flow import compose, warp
 from stmg.streaming.foreground import Segmentation, warp_segmentation
 from stmg.streaming.motion import DisMotion, make_view
@@ -90,21 +98,21 @@ def side(value, image, distance=1):
 
 def test_between_anchors_that_explain_a_frame_alike_the_average_is_weighted_by_distance():
     image = texture(*SIZE)
-    blended = blend_probability(side(0.2, image, 1), side(0.8, image, 3), shrink(image))
+    blended = blend_probability(Between(side(0.2, image, 1), side(0.8, image, 3), image))
     assert np.allclose(blended, (0.2 * 3 + 0.8) / 4, atol=1e-4)
-    shown = blend_segmentation(side(0.2, image, 3), side(0.8, image, 1), shrink(image))
+    shown = blend_segmentation(Between(side(0.2, image, 3), side(0.8, image, 1), image))
     assert (shown.labels == 1).all()
 
 
 def test_the_anchor_that_does_not_explain_a_frame_counts_little():
     image, other = texture(*SIZE, seed=1), texture(*SIZE, seed=2)
-    blended = blend_probability(side(0.0, other), side(1.0, image), shrink(image))
+    blended = blend_probability(Between(side(0.0, other), side(1.0, image), image))
     assert np.median(blended) > 0.95
 
 
 def test_both_sides_are_blended_where_their_labels_agree_too():
     image = texture(*SIZE)
-    shown = blend_segmentation(side(0.6, image), side(0.9, image), shrink(image))
+    shown = blend_segmentation(Between(side(0.6, image), side(0.9, image), image))
     assert np.allclose(shown.probability, 0.75, atol=1e-4)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import cv2
@@ -61,6 +63,33 @@ class Side(NamedTuple):
     """Frames between them, 1 or more."""
 
 
+@dataclass(frozen=True, eq=False)
+class Between:
+    """A frame between two anchors; what is derived from it is computed once, when it is needed."""
+
+    left: Side
+    right: Side
+    image: Image
+
+    @cached_property
+    def small(self) -> Image:
+        """The frame as `shrink` makes it."""
+        return shrink(self.image)
+
+    @cached_property
+    def weights(self) -> tuple[Map, Map]:
+        """Of the anchors in each cell (h, w) of the small frame: how well each explains it, and how near it is."""
+        ours, theirs = (_WEIGHTS[match_error(side, self.small)] / side.distance for side in (self.left, self.right))
+        return ours, theirs
+
+    @property
+    def share_of_left(self) -> Map:
+        """How much the left of the anchors weighs in each cell (h, w), 0 to 1."""
+        ours, theirs = self.weights
+        share: Map = ours / (ours + theirs)
+        return share
+
+
 def compute_anchor(runtime: Runtime, frame: Frame, corrector: Corrector | None = None) -> Anchor:
     """The whole network on a frame, with what a corrector needs of it."""
     output = runtime.full(runtime.prepare(frame.image))
@@ -109,80 +138,73 @@ def carry_corrected(
     return warp_corrected(corrector, anchor.shown, anchor.evidence, flow, image, anchor.threshold)
 
 
-def blend_corrected(
-    corrector: Corrector | None, left: Side, right: Side, image: Image
-) -> tuple[Segmentation, Map | None]:
+def blend_corrected(corrector: Corrector | None, frame: Between) -> tuple[Segmentation, Map | None]:
     """What a frame between two anchors shows, corrected in one pass that sees both; and the mask, if there is one."""
-    anchor = correct_between(corrector, left, right, image)
+    anchor = correct_between(corrector, frame)
     return anchor.shown, anchor.mask
 
 
-def correct_between(corrector: Corrector | None, left: Side, right: Side, image: Image) -> Anchor:
+def correct_between(corrector: Corrector | None, frame: Between) -> Anchor:
     """A frame between two anchors, blended and corrected, to take others from as from an anchor."""
-    small, threshold = shrink(image), left.anchor.threshold
-    shown = blend_segmentation(left, right, small)
-    if corrector is None or left.anchor.evidence is None or right.anchor.evidence is None:
-        return Anchor(shown.labels, None, small, shown.probability, threshold)
-    corrected = correct(corrector, view_between(left, right, image, small), shown, threshold)
+    left, right = frame.left.anchor, frame.right.anchor
+    shown = blend_segmentation(frame)
+    if corrector is None or left.evidence is None or right.evidence is None:
+        return Anchor(shown.labels, None, frame.small, shown.probability, left.threshold)
+    corrected = correct(corrector, view_between(frame), shown, left.threshold)
     shown = corrected.shown
     probabilities = softmax(corrected.logits) if shown.probability is None else None
-    return Anchor(shown.labels, probabilities, small, shown.probability, threshold, mask=corrected.mask)
+    return Anchor(shown.labels, probabilities, frame.small, shown.probability, left.threshold, mask=corrected.mask)
 
 
-def view_between(left: Side, right: Side, image: Image, small: Image) -> CorrectorInput:
-    """What a corrector is shown of a frame between two anchors; `small` is the frame as `shrink` makes it."""
+def view_between(frame: Between) -> CorrectorInput:
+    """What a corrector is shown of a frame between two anchors."""
+    left, right = frame.left, frame.right
     one, two = left.anchor.evidence, right.anchor.evidence
     assert one is not None
     assert two is not None
-    return view_blended(((one, left.flow), (two, right.flow)), _share_of_left(left, right, small), image)
+    return view_blended(((one, left.flow), (two, right.flow)), frame.share_of_left, frame.image)
 
 
-def _share_of_left(left: Side, right: Side, small: Image) -> Map:
-    """How much the left of two anchors weighs in each cell (h, w) of a shrunken frame, 0 to 1."""
-    ours, theirs = (_WEIGHTS[match_error(side, small)] / side.distance for side in (left, right))
-    share: Map = ours / (ours + theirs)
-    return share
+def blend_segmentation(frame: Between) -> Segmentation:
+    """What a frame between two anchors shows."""
+    left, right = frame.left.anchor, frame.right.anchor
+    if left.probability is None or right.probability is None:
+        return Segmentation(blend(frame))
+    return threshold_probability(blend_probability(frame), left.threshold)
 
 
-def blend_segmentation(left: Side, right: Side, small: Image) -> Segmentation:
-    """What a frame between two anchors shows; `small` is the frame as `shrink` makes it."""
-    if left.anchor.probability is None or right.anchor.probability is None:
-        return Segmentation(blend(left, right, small))
-    probability = blend_probability(left, right, small)
-    return threshold_probability(probability, left.anchor.threshold)
-
-
-def blend_probability(left: Side, right: Side, small: Image) -> Map:
+def blend_probability(frame: Between) -> Map:
     """The probability (H, W) of the foreground in a frame between two anchors: the average of both everywhere.
 
     The sides weigh as in `blend`.
     """
+    left, right = frame.left, frame.right
     assert left.anchor.probability is not None
     assert right.anchor.probability is not None
     height, width = left.anchor.probability.shape
-    share: Map = cv2.resize(_share_of_left(left, right, small), (width, height), interpolation=cv2.INTER_LINEAR)
+    share: Map = cv2.resize(frame.share_of_left, (width, height), interpolation=cv2.INTER_LINEAR)
     one, two = warp(left.anchor.probability, left.flow), warp(right.anchor.probability, right.flow)
     probability: Map = two + share * (one - two)
     return probability
 
 
-def blend(left: Side, right: Side, small: Image) -> Labels:
-    """The labels of a frame between two anchors; `small` is the frame as `shrink` makes it.
+def blend(frame: Between) -> Labels:
+    """The labels of a frame between two anchors.
 
     Where the warped labels agree they are taken. Elsewhere the class probabilities of both sides are averaged, weighted
     by how well the side explains the frame and how near it is.
     """
-    size = left.anchor.labels.shape
-    sides = (left, right)
+    sides = (frame.left, frame.right)
+    size = frame.left.anchor.labels.shape
     positions = [find_positions(side.flow, size) for side in sides]
     ours, theirs = (remap(side.anchor.labels, at, nearest=True) for side, at in zip(sides, positions, strict=True))
     pixels = np.flatnonzero(ours != theirs)
     if not len(pixels):
         return ours
     rows, columns = np.divmod(pixels, size[1])
-    small_height, small_width = small.shape[:2]
+    small_height, small_width = frame.small.shape[:2]
     cells = rows * small_height // size[0] * small_width + columns * small_width // size[1]
-    weights = [_WEIGHTS.take(match_error(side, small).ravel().take(cells)) / side.distance for side in sides]
+    weights = [weight.ravel().take(cells) for weight in frame.weights]
     ours.ravel()[pixels] = _choose(sides, positions, weights, pixels, (ours, theirs))
     return ours
 

@@ -42,7 +42,8 @@ class Audit(NamedTuple):
     def bring_nearer(self) -> Audit:
         """For labels blended from the anchors before and after an anchor, as if it did not exist.
 
-        Such anchors are twice as far away as those of any frame shown, and what they show changes `NEARER` times more.
+        Such anchors are twice as far away as those of any frame shown; at half the distance, a share of `NEARER` of the
+        change is left.
         """
         classes = {number: NEARER * share for number, share in self.classes.items()}
         return self._replace(changed=NEARER * self.changed, classes=classes, distance=-(-self.distance // 2))

@@ -13,7 +13,7 @@ from typing import Any
 
 import cv2
 
-from stmg.streaming.anchors import Side, blend_corrected, carry_segmentation, compute_anchor
+from stmg.streaming.anchors import carry_segmentation, compute_anchor
 from stmg.streaming.audit import SELDOM, Audit, Steering, compare
 from stmg.streaming.continuity import Timing, add_change, find_break, find_step
 from stmg.streaming.correction import Corrector, add_cost
@@ -211,12 +211,13 @@ class _Audits:
 
 
 def _audit(window: Window, following: Window, flicker: float | None, corrector: Corrector | None) -> Audit:
-    sides = (window.left, window.right, following.right)
-    left, anchor, right = (side.anchor.result() for side in sides if side is not None)
-    back, ahead = window.flow_to_left(), following.flow_to_right()
+    """The anchor that ends a window, against what a window without it would have shown."""
+    assert window.left is not None
+    assert window.right is not None
+    left, anchor = window.left.anchor.result(), window.right.anchor.result()
     before, after = len(window.looks), len(following.looks)
     if before == 1:  # two neighbors computed: what the network itself makes of a frame's difference
-        flicker = compare(carry_segmentation(left, back).labels, anchor.labels, 1).changed
-    image = window.looks[-1].frame.image
-    shown, _ = blend_corrected(corrector, Side(left, back, before), Side(right, ahead, after), image)
+        flicker = compare(carry_segmentation(left, window.looks[0].motion.flow).labels, anchor.labels, 1).changed
+    both = Window(window.left, [*window.looks, *following.looks], following.right)
+    shown = both.show(before, corrector)
     return compare(shown.labels, anchor.labels, (before + after + 1) // 2).bring_nearer()._replace(flicker=flicker)

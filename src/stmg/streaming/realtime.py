@@ -51,6 +51,8 @@ class _Reference:
     """What was shown for it while the network had just begun; None if that was of another scene, or nothing."""
     answer_age: int = 0
     """Of the anchor that was shown then."""
+    charged: bool = False
+    """Whether a frame has what it costs."""
 
 
 class Realtime:
@@ -88,6 +90,7 @@ class Realtime:
         self._scene = 0
         self._number = 0
         self._counted: tuple[int, int] | None = None  # size of the last frame whose cost was counted
+        self._owed: Cost | None = Cost()  # of finished runs that could not be counted when they began
         self._steering = Steering()
 
     def close(self) -> None:
@@ -146,6 +149,7 @@ class Realtime:
         taken, self._running = self._running, None
         anchor = taken.anchor.result()  # raises what went wrong
         self._shown = taken
+        self._charge(taken)
         if taken.answer is None or taken.scene != self._scene:
             taken.answer = None
             return None
@@ -159,20 +163,28 @@ class Realtime:
         if self._running is not None or not self._is_worth(view):
             return False
         assert self._executor is not None
+        is_counted = frame.size == self._counted
         future = self._executor.submit(self._compute, frame)
         self._running = _Reference(future, view, self._scene)
+        if is_counted:  # else it is charged when it is finished
+            self._charge(self._running)
         return True
 
     def _compute(self, frame: Frame) -> Anchor:
         anchor = compute_anchor(self.runtime, frame, self.settings.corrector)
         # What a frame costs may be counted on a pass of the network, once per size: here no frame waits for it.
-        self._count(frame.size, started=True)
+        self._count(frame.size)
         self._counted = frame.size
         return anchor
 
-    def _count(self, size: tuple[int, int], started: bool) -> Cost | None:
-        level = Level.KEY if started else Level.CARRY
-        return self.runtime.cost(size, level, (started,) * self.runtime.num_blocks, 1.0, masked=False)
+    def _count(self, size: tuple[int, int]) -> Cost | None:
+        return self.runtime.cost(size, Level.KEY, (True,) * self.runtime.num_blocks, 1.0, masked=False)
+
+    def _charge(self, reference: _Reference) -> None:
+        """Have the frame that is being answered pay for a run, unless one has."""
+        if not reference.charged:
+            cost, reference.charged = self._count(reference.view.size), True
+            self._owed = None if cost is None or self._owed is None else self._owed.plus(cost)
 
     def _is_worth(self, view: View) -> bool:
         shown = self._shown
@@ -205,7 +217,7 @@ class Realtime:
             self._running.answer, self._running.answer_age = answer.labels.copy(), self._shown.age
         level = Level.KEY if self._shown.age == 0 and not stale else Level.CARRY
         blocks = (level is Level.KEY,) * self.runtime.num_blocks
-        cost = self._count(frame.size, started) if frame.size == self._counted else None
+        cost, self._owed = self._owed, Cost()
         cost = add_cost(cost, None if mask is None else corrector, frame.size)
         return FrameResult(
             labels=answer.labels,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from stmg.streaming.anchors import Anchor, Side, blend_segmentation, correct_between, shrink
+from stmg.streaming.anchors import Anchor, Between, Side, blend_segmentation, correct_between
 from stmg.streaming.correction import Corrector
 from stmg.streaming.flow import Flow, Map, compose, invert
 from stmg.streaming.foreground import Segmentation
@@ -66,14 +67,6 @@ class Window:
         self.right = right
         return self
 
-    def flow_to_left(self) -> Flow | None:
-        """From the right anchor to the left one."""
-        return _flows_to_start(self.looks)[-1]
-
-    def flow_to_right(self) -> Flow | None:
-        """From the left anchor to the right one."""
-        return _flows_to_end(self.looks)[0]
-
     def blend(self, corrector: Corrector | None, pool: ThreadPoolExecutor) -> list[Future[Blended]]:
         """What the frames between the anchors show, in their order.
 
@@ -96,6 +89,27 @@ class Window:
                 two = _Place(right, flows.to_end[at - start], end - at)
                 tasks.append(pool.submit(_blend, one, two, self._image(at)))
         return tasks
+
+    def show(self, at: int, corrector: Corrector | None) -> Segmentation:
+        """What `blend` makes of a single frame between the anchors, by its number, counted from the left anchor."""
+        assert self.left is not None
+        assert self.right is not None
+        marks = find_marks(len(self.looks), None if corrector is None else STRIDE)
+        anchors = {0: self.left.anchor.result(), marks[-1]: self.right.anchor.result()}
+
+        def between(start: int, at: int, end: int) -> Between:
+            stops = sorted({start, at, end, *(mark for mark in marks if start < mark < end)})
+            parts = [self.looks[first:last] for first, last in pairwise(stops)]
+            number = stops.index(at)
+            back = reduce(compose, (_flows_to_start(part)[-1] for part in parts[:number]))
+            ahead = reduce(compose, (_flows_to_end(part)[0] for part in reversed(parts[number:])))
+            left, right = Side(anchors[start], back, at - start), Side(anchors[end], ahead, end - at)
+            return Between(left, right, self._image(at))
+
+        start, end = max(mark for mark in marks if mark <= at), min(mark for mark in marks if mark > at)
+        for mark in {start, end} - anchors.keys():
+            anchors[mark] = correct_between(corrector, between(0, mark, marks[-1]))
+        return anchors[at].shown if at == start else blend_segmentation(between(start, at, end))
 
     def _anchors(
         self, marks: list[int], parts: list[_Flows], corrector: Corrector | None, pool: ThreadPoolExecutor
@@ -153,11 +167,11 @@ class _Place(NamedTuple):
 
 
 def _correct(corrector: Corrector | None, left: _Place, right: _Place, image: Image) -> Anchor:
-    return correct_between(corrector, left.wait(), right.wait(), image)
+    return correct_between(corrector, Between(left.wait(), right.wait(), image))
 
 
 def _blend(left: _Place, right: _Place, image: Image) -> Blended:
-    return blend_segmentation(left.wait(), right.wait(), shrink(image)), None
+    return blend_segmentation(Between(left.wait(), right.wait(), image)), None
 
 
 def _show(corrected: Future[Anchor]) -> Blended:
