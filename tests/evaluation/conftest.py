@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,29 @@ import stmg
 from stmg.checkpoints.card import Card
 from stmg.data.camvid import CLASS_NAMES
 from stmg.evaluation import benchmark as module
+from stmg.evaluation import machine
 from stmg.evaluation.benchmark import benchmark
+from stmg.evaluation.measuring.speed import mean_ms
 from stmg.evaluation.results import BenchmarkResult
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from zoo import masked_runtime, streets
 
 SIZE = (48, 64)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _render_once(render_once):
+    """For every evaluation."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _measure_briefly():
+    """A benchmark looks at the machine and at drawing for longer than a few frames take."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "LOOK_SECONDS", 0.01)
+        patch.setattr(module, "mean_ms", partial(mean_ms, seconds=0.01))
+        yield
 
 
 @pytest.fixture(scope="session")

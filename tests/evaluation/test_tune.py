@@ -38,6 +38,7 @@ from stmg.evaluation.views.tune_tables import describe_goal, list_front, tune_ta
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.motion import DisMotion
 from stmg.streaming.schedulers import DriftBudget
 from stmg.streaming.settings import make_settings
 from stmg.video.frames import Frame
@@ -159,14 +160,17 @@ def test_realtime_is_tried_at_the_rate_of_the_source_where_latency_matters(model
     assert measured.latency_ms is not None
 
 
-def test_the_motion_is_fitted_before_the_clock_starts(model, video, monkeypatch):
+def test_the_motion_is_fitted_once_and_before_the_clock_starts(model, video, monkeypatch):
     subject = open_model(ModelSpec(name=model, streaming={"motion": "auto"}))
     clip = read_clip(str(video), subject.size, 12, vectors=False)
     candidate = compute_candidate(subject, clip, lambda done: None)
-    monkeypatch.setattr("stmg.segmenter.fit_motion", lambda runtime, frame: pytest.fail("fitted in a stream"))
-    setting = TuneSetting(model=model, mode="every frame")
-    outcome = Trials(candidate, clip).measure(candidate, setting, [Segment(0, 6), Segment(6, 12)])
-    assert outcome.key_share == 1
+    fitted = []
+    monkeypatch.setattr("stmg.segmenter.fit_motion", lambda *given: fitted.append(given) or DisMotion())
+    setting, trials = TuneSetting(model=model, mode="every frame"), Trials(candidate, clip)
+    for _ in range(2):
+        outcome = trials.measure(candidate, setting, [Segment(0, 6), Segment(6, 12)])
+        assert outcome.key_share == 1
+        assert len(fitted) == 1  # not once a stream
 
 
 def test_what_is_tried_follows_from_the_goal():

@@ -32,8 +32,6 @@ from stmg.evaluation.results import (
     SizeBenchmark,
     percent,
 )
-from stmg.streaming.fit import fit_motion
-from stmg.streaming.motion import AutoMotion
 from stmg.streaming.settings import Mode, check_mode
 from stmg.streaming.state import FrameResult
 from stmg.video.addresses import hide_credentials
@@ -98,9 +96,8 @@ def benchmark(
             clip = read_clip(str(source), subject.size, frames, needs_vectors(subject.segmenter))
             clip = clip._replace(rate=rate or clip.rate or RATE)
             at_size = replace(spec, size=subject.size)
-            if isinstance(subject.segmenter.settings.motion, AutoMotion):
-                motion = fit_motion(subject.segmenter.runtime, clip.frames[0]).name
-                subject = subject._replace(segmenter=subject.segmenter.another(motion=motion))
+            if subject.segmenter.fit_motion(clip.frames[0]):
+                motion = subject.segmenter.settings.motion.name
                 at_size = replace(at_size, streaming={**spec.streaming, "motion": motion})
             entries = make_entries(subject, at_size, clip, modes, baselines, smaller, beside)
             runs.append(_Measurement(subject, entries, clip, repeats, on_frame).run(modes))

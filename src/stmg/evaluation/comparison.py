@@ -9,7 +9,7 @@ from typing import NamedTuple
 from stmg.evaluation.inputs import EVERY_FRAME, PAPER_SETTINGS
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.evaluation.measuring.live import LiveFigures, run_live
-from stmg.evaluation.measuring.speed import time_interleaved
+from stmg.evaluation.measuring.speed import WARM_UP, time_interleaved
 from stmg.evaluation.measuring.streams import StreamFigures
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.schedulers import FixedPeriod, Level
@@ -59,6 +59,8 @@ def compare(
         name: Run(each, _figures(each, truths, num_classes), times[name].fps()[0]) for name, each in results.items()
     }
 
+    for _ in segmenter.another().stream(frames[:WARM_UP], mode="offline"):
+        pass  # as the others were warmed up
     started = time.perf_counter()
     offline = []
     for result in segmenter.another().stream(frames, mode="offline"):

@@ -25,9 +25,8 @@ from stmg.evaluation.results import TuneOutcome, TuneSetting
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.audit import compare
 from stmg.streaming.continuity import find_step
-from stmg.streaming.fit import fit_motion
 from stmg.streaming.flow import warp
-from stmg.streaming.motion import AutoMotion, DisMotion, make_view
+from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.schedulers import AlwaysKey, DriftBudget, Level
 from stmg.streaming.settings import StreamSettings
@@ -171,9 +170,10 @@ class Trials:
             if setting.mode == "realtime":
                 assert self.rate is not None
                 some: list[FrameResult] = []
-                runs += run_live(segmenter, [frames], self.rate, some.append).network_runs
+                figures = run_live(segmenter, [frames], self.rate, some.append)
+                runs += figures.network_runs
                 spent += 1000 * len(frames) / self.rate
-                latencies += [result.latency_ms for result in some[1:]]
+                latencies += figures.latencies
             else:
                 mode = "online" if setting.mode == "every frame" else setting.mode
                 if mode == "offline":  # what is compiled for it is no part of the time
@@ -191,15 +191,15 @@ class Trials:
         return replace(outcome, gain=round(float(np.median(base)) * number / spent, 4))
 
     def _settings(self, candidate: Candidate, setting: TuneSetting) -> StreamSettings:
-        own = candidate.subject.segmenter.settings
-        scheduler = scheduler_of(setting)
+        segmenter, scheduler = candidate.subject.segmenter, scheduler_of(setting)
+        if setting.motion is None:  # here, as a stream that fits it does so while it is timed
+            segmenter.fit_motion(candidate.frames[0])
+        own = segmenter.settings
         # What fusion is worth only labels can say; against the network's own it counts as a change.
         fusion = own.fusion if self.clip.dataset is not None else 0.0
         base = replace(own, fusion=fusion, max_change=None, working_size=None, mode=None)
         if setting.motion is not None:
             base = replace(base, motion=setting.motion)  # type: ignore[arg-type]
-        elif isinstance(base.motion, AutoMotion):  # here, as a stream that fits it does so while it is timed
-            base = replace(base, motion=fit_motion(candidate.subject.segmenter.runtime, candidate.frames[0]))
         return replace(base, offline=scheduler) if setting.mode == "offline" else replace(base, scheduler=scheduler)
 
     def _replay_realtime(

@@ -1,12 +1,13 @@
 """Live: what is measured of a stream is what a user gets."""
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 
 import stmg
 from stmg.evaluation.measuring import live
-from stmg.evaluation.measuring.live import CountingExecutor, run_live
+from stmg.evaluation.measuring.live import CountingExecutor, _ages, run_live
 from stmg.streaming.cost import Cost
 from stmg.video.frames import Frame
 from zoo import colors, panning
@@ -65,3 +66,11 @@ def test_a_dropped_frame_shows_what_was_on_the_screen():
     assert len(shown) == len(frames)
     assert all(np.array_equal(result.labels, shown[0].labels) for result in shown[:3])
     assert [result.cost for result in shown[1:3]] == [Cost()] * 2
+    assert len(figures.latencies) == len(frames) - figures.dropped - 1
+    assert max(figures.latencies) < shown[0].latency_ms  # the first one's wait is not theirs
+
+
+def test_labels_grow_older_while_frames_are_dropped():
+    answers = ((0, 0), (3, 1), (5, 1))  # the labels of the last one are of frame 3
+    shown = [SimpleNamespace(index=index, anchor_distance=distance) for index, distance in answers]
+    assert _ages(shown, 7) == [0, 1, 2, 3, 4, 2, 3]

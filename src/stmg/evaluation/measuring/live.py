@@ -25,14 +25,18 @@ Value = TypeVar("Value")
 class LiveFigures(NamedTuple):
     """What was measured of a live stream."""
 
-    latency: Latency
-    """Of every answered frame but the first of a video, which waits for the network."""
+    latencies: tuple[float, ...]
+    """Milliseconds of every answered frame but the first of a video, which waits for the network."""
     mean_age: float
-    """Frames since the one that the labels come from."""
+    """Frames since the one that the labels on the screen come from."""
     p95_age: float
     network_runs: int
     dropped: int
     stale: int
+
+    @property
+    def latency(self) -> Latency:
+        return summarize_latency(self.latencies)
 
 
 def run_live(
@@ -67,9 +71,9 @@ def run_live(
                 on_frame(result)
     every = [result for results in answered for result in results]
     later = [result for results in answered for result in results[1:]]
-    ages = [result.anchor_distance for result in every]
+    ages = [age for video, results in zip(videos, answered, strict=True) for age in _ages(results, len(video))]
     return LiveFigures(
-        latency=summarize_latency([result.latency_ms for result in later or every]),
+        latencies=tuple(result.latency_ms for result in later or every),
         mean_age=round(float(np.mean(ages)), 3),
         p95_age=round(float(np.percentile(ages, 95)), 3),
         network_runs=runs,
@@ -85,6 +89,13 @@ def _fill_dropped(answered: Sequence[FrameResult], number: int) -> list[FrameRes
     for index in range(number):
         shown.append(own[index] if index in own else replace(shown[-1], cost=Cost()))
     return shown
+
+
+def _ages(answered: Sequence[FrameResult], number: int) -> list[int]:
+    """Of the labels that are on the screen at each frame of a video, dropped ones too."""
+    computed = [answered[at - result.anchor_distance].index for at, result in enumerate(answered)]
+    shown = np.searchsorted([result.index for result in answered], range(number), side="right") - 1
+    return [index - computed[at] for index, at in enumerate(shown)]
 
 
 class CountingExecutor(ThreadPoolExecutor):
