@@ -12,8 +12,10 @@ import fsspec
 import pytest
 
 from clips import clip
+from stmg.errors import SettingsError
 from stmg.jobs.addresses import hide_secrets, public_address
 from stmg.jobs.manifest import MANIFEST
+from stmg.jobs.storage import Folder
 from stmg.jobs.videos import find_videos
 
 pytest.importorskip("aiohttp", reason="fsspec reads http:// by it")
@@ -61,6 +63,14 @@ def test_a_reason_does_not_repeat_what_is_secret():
     source = "http://me:secret@h/a.mp4?sig=secret"
     assert hide_secrets(f"403, url='{source}'", source) == "403, url='http://h/a.mp4'"
     assert hide_secrets("no s3://bucket/day=1/a.mp4", "s3://bucket/day=1/a.mp4") == "no s3://bucket/day=1/a.mp4"
+
+
+@pytest.mark.parametrize("rest", ["[", "[::1/a.mp4", "host:port/a.mp4", "host:99999/a.mp4", "/a.mp4", "[/list.txt"])
+@pytest.mark.parametrize("use", [lambda address: find_videos([address]), Folder])
+def test_what_is_no_address_is_refused_without_what_is_secret(rest, use):
+    with pytest.raises(SettingsError, match=r"^http://\S+ is no web address; one is like https://") as error:
+        use(f"http://me:secret@{rest}?sig=secret")
+    assert "secret" not in str(error.value)
 
 
 def test_a_signed_address_is_segmented_once_and_written_down_without_its_signature(web, make_run, tmp_path):

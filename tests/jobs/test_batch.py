@@ -77,7 +77,7 @@ from pathlib import Path
 from stmg.jobs.lock import lock_folder
 with lock_folder(Path(sys.argv[1])):
     print("locked", flush=True)
-    time.sleep(100)
+    time.sleep(600)
 """
 
 

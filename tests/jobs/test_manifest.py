@@ -55,3 +55,18 @@ def test_a_run_that_fails_leaves_the_manifest_as_it_was(drives, make_run, tmp_pa
     assert (tmp_path / MANIFEST).read_text() == before
     make_run(drives.folder / "a.mp4", tmp_path).run()
     assert json.loads((tmp_path / MANIFEST).read_text())["status"] == "skipped"  # what is no line of ours is gone
+
+
+def test_a_line_is_there_as_soon_as_its_video_is_done_whatever_was_killed_before(drives, make_run, tmp_path):
+    make_run(drives.folder / "a.mp4", tmp_path).run()
+    with (tmp_path / MANIFEST).open("a") as file:
+        file.write('{"video": "half a li')
+    run, read = make_run(drives.folder, tmp_path), []
+
+    def read_lines(entry):
+        lines = [json.loads(line) for line in (tmp_path / MANIFEST).read_text().splitlines()]
+        read.append([line["folder"] for line in lines])
+
+    run.finished = read_lines
+    run.run()
+    assert read == [["a.mp4"], ["a.mp4", "b/c.mp4"], ["a.mp4", "b/c.mp4", "broken.mp4"]]

@@ -153,6 +153,39 @@ def test_an_address_that_names_a_machine_is_refused(monkeypatch):
         find_videos(["elsewhere://me:secret@host/drives/a.mp4"])
 
 
+class Web(MemoryFileSystem):
+    """Files behind web addresses."""
+
+    def exists(self, path, **options):
+        return True
+
+    def isdir(self, path):
+        return False
+
+    def isfile(self, path):
+        return False
+
+    def info(self, path, **options):
+        return {"name": path, "size": 5, "type": "file"}
+
+
+def test_one_address_with_two_queries_is_refused(monkeypatch):
+    monkeypatch.setattr("stmg.jobs.videos.open_storage", lambda url: (Web(), url))
+    monkeypatch.setattr("stmg.jobs.videos.full_name", lambda system, path: path)
+    monkeypatch.setattr("stmg.jobs.videos._refuse_host", lambda *given: None)
+    with pytest.raises(VideoError, match="given twice with different queries"):
+        find_videos(["https://h/a.mp4?version=1", "https://h/a.mp4?version=2"])
+    assert len(find_videos(["https://h/a.mp4?version=1"] * 2)) == 1
+
+
+def test_a_list_that_is_not_there_is_named_without_its_password(monkeypatch):
+    monkeypatch.setattr("stmg.jobs.videos.open_storage", lambda url: (Web(), url))
+    with pytest.raises(VideoError) as caught:
+        find_videos(["https://user:secret@h/list.txt"])
+    assert "secret" not in str(caught.value)
+    assert "list.txt does not exist" in str(caught.value)
+
+
 def test_what_cannot_be_reached_says_what_to_do(tmp_path):
     with pytest.raises(VideoError, match="does not exist; give videos, folders, patterns or a list"):
         find_videos([tmp_path / "none.mp4"])

@@ -5,10 +5,24 @@ from __future__ import annotations
 import hashlib
 from urllib.parse import urlsplit
 
+from stmg.errors import SettingsError
 from stmg.video.addresses import hide_in_text
 from stmg.video.readers import VIDEO_SUFFIXES
 
 WEB = ("http://", "https://")
+
+
+def check_address(source: str) -> None:
+    """Refuse a web address whose host or port cannot be read; of other paths and URLs each storage knows its own."""
+    if not source.startswith(WEB):
+        return
+    try:
+        parts = urlsplit(source)
+        is_valid = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its message may hold a part of a password
+        is_valid = False
+    if not is_valid:
+        raise SettingsError(f"{hide_secrets(source, source)} is no web address; one is like https://host/drives/a.mp4")
 
 
 def public_address(source: str) -> str:

@@ -13,7 +13,7 @@ from stmg.jobs.task import Figures
 from stmg.jobs.videos import Video
 
 MANIFEST = "manifest.jsonl"
-SECONDS = 5.0  # between two times that it is written
+SECONDS = 5.0  # between two times that it is written where nothing can be added to a file, as on object stores
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,17 @@ class Entry:
 
 
 class Manifest:
-    """The entries of a run, written whole every few seconds; what a crash loses of it, markers know.
+    """The entries of a run, each written as it is made, on object stores every few seconds; what a crash loses of them,
+    markers know.
 
-    Those of earlier runs stay in the file, until the folder they are about gets another.
+    Those of earlier runs stay in the file, until the folder they are about gets another; of two the later counts.
     """
 
     def __init__(self, out: Folder) -> None:
         self.entries: dict[str, Entry] = {}
         self._earlier: dict[str, Entry] = {}
-        self._out, self._written = out, 0.0
+        self._out = out
+        self._written: float | None = None  # when the whole of it was
 
     def load(self) -> dict[str, str]:
         """Read the entries of earlier runs; the video that each of their folders is about."""
@@ -73,15 +75,22 @@ class Manifest:
             figures.note,
         )
         self.entries[video.name] = entry
-        if time.monotonic() - self._written > SECONDS:
+        if self._written is None:  # whole, as half a line may end it, of a run that was killed
+            self.write()
+        elif self._out.is_local:
+            self._out.append(MANIFEST, _line(entry))
+        elif time.monotonic() - self._written > SECONDS:
             self.write()
         return entry
 
     def write(self) -> None:
         entries = self._earlier | self.entries
-        lines = [json.dumps(asdict(entry), ensure_ascii=False) + "\n" for entry in entries.values()]
-        self._out.write(MANIFEST, "".join(lines).encode())
+        self._out.write(MANIFEST, b"".join(map(_line, entries.values())))
         self._written = time.monotonic()
 
     def count(self, status: str) -> int:
         return Counter(entry.status for entry in self.entries.values())[status]
+
+
+def _line(entry: Entry) -> bytes:
+    return (json.dumps(asdict(entry), ensure_ascii=False) + "\n").encode()

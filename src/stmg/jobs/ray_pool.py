@@ -188,8 +188,8 @@ def _make_portable(spec: ModelSpec) -> ModelSpec:
 
     def whole(name: str) -> str:
         file, colon, function = name.rpartition(":") if is_user_function(name) else (name, "", "")
-        # A folder may be called as a network is.
-        is_file = Path(file).exists() and (bool(colon) or not is_network(name))
+        # A folder may be called as a network is, or as a package that holds the function.
+        is_file = Path(file).exists() and (file.endswith(".py") if colon else not is_network(name))
         return f"{Path(file).absolute()}{colon}{function}" if is_file else name
 
     return replace(

@@ -1,13 +1,16 @@
-"""Storage: folders and videos by fsspec: local paths, object stores such as s3:// and gs://, http:// for reading."""
+"""Storage: folders and videos by fsspec: local paths, object stores such as s3:// and gs://, http:// for reading.
+
+Of fsspec's calls only those are used that take a name as it is: others, such as `rm`, take one with a [ for a pattern.
+"""
 
 from __future__ import annotations
 
 import posixpath
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,13 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from stmg.errors import MissingPackageError, SettingsError
-from stmg.files import write_atomically
-from stmg.jobs.addresses import public_address
+from stmg.files import path_inside, write_atomically
+from stmg.jobs.addresses import check_address, public_address
 from stmg.outputs.image_folder import MARKER
 
 WORK = ".work"
 """Folder of what is being written, in an output folder on this machine."""
+REQUESTS = 16  # files removed or moved at once: on far storage each takes a while
 
 
 def open_storage(url: str) -> tuple[Any, str]:
@@ -34,6 +38,7 @@ def open_storage(url: str) -> tuple[Any, str]:
         raise SettingsError(
             f"{url} cannot be reached: {error}; give a path or a URL such as s3://bucket/videos"
         ) from None
+    check_address(path)
     return system, posixpath.normpath(path) if is_local(system) else str(path)
 
 
@@ -56,7 +61,8 @@ def fetch(url: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="stmg-") as folder:
         copy = Path(folder) / public_address(path).rstrip("/").rpartition("/")[2]
         if system.isdir(path):
-            system.get(path, str(copy), recursive=True)
+            files: list[str] = system.find(path)
+            system.get(files, [str(path_inside(copy, file.removeprefix(path).lstrip("/"))) for file in files])
         else:
             system.get_file(path, str(copy))
         yield copy
@@ -87,6 +93,12 @@ class Folder:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, data)
 
+    def append(self, name: str, data: bytes) -> None:
+        """Add to the end of a file on this machine; in object stores there is no adding."""
+        assert self.is_local
+        with Path(self._at(name)).open("ab") as file:
+            file.write(data)
+
     @contextmanager
     def work_folder(self) -> Iterator[Path]:
         """An empty folder on this machine to write to before `publish`; on the same disk as a local folder."""
@@ -101,12 +113,14 @@ class Folder:
         for entry in sorted(folder.iterdir()):
             remove = self.remove_images if entry.is_dir() else self.remove
             remove(f"{name}/{entry.name}")
-            target = self._at(f"{name}/{entry.name}")
             if self.is_local:
-                Path(target).parent.mkdir(parents=True, exist_ok=True)
+                target = Path(self._at(f"{name}/{entry.name}"))
+                target.parent.mkdir(parents=True, exist_ok=True)
                 entry.rename(target)
             else:
-                self.system.put(str(entry), target, recursive=entry.is_dir())
+                files = sorted(file for file in (entry, *entry.rglob("*")) if file.is_file())  # the marker first
+                targets = [self._at(f"{name}/{file.relative_to(folder).as_posix()}") for file in files]
+                self.system.put(list(map(str, files)), targets)
 
     def fetch(self, name: str, folder: Path) -> Path:
         """A file here as a path on this machine: itself, or a copy in the folder given."""
@@ -121,16 +135,24 @@ class Folder:
         if not self.system.isdir(self._at(source)):
             return
         self.system.makedirs(self._at(target), exist_ok=True)
-        for path in self.system.find(self._at(source)):
-            self.system.mv(path, f"{self._at(target)}/{path.rpartition('/')[2]}")
+
+        def move(path: str) -> None:
+            moved = f"{self._at(target)}/{path.rpartition('/')[2]}"
+            if self.is_local:
+                Path(path).replace(moved)
+            else:
+                self.system.cp_file(path, moved)
+                self.system.rm_file(path)
+
+        _for_each(move, self.system.find(self._at(source)))
 
     def remove(self, name: str) -> None:
         """Remove a file or folder, if it is there."""
         path = self._at(name)
         if self.is_local and Path(path).is_dir():
             shutil.rmtree(path)
-        elif self.system.exists(path):
-            self.system.rm(path if self.is_local else escape(path), recursive=True)  # others take it for a pattern
+        else:
+            _for_each(self.system.rm_file, self.system.find(path))
 
     def check_images(self, name: str) -> None:
         """Refuse a folder with files that stmg did not write, which new images would replace."""
@@ -142,10 +164,14 @@ class Folder:
         """Remove a folder of images that stmg wrote, if it is there."""
         self.check_images(name)
         files = self.system.find(self._at(name))
-        images = [path for path in files if not path.endswith(f"/{MARKER}")]
-        if images:  # before the marker, without which what an interruption leaves would be refused
-            self.system.rm(images)
+        # Before the marker, without which what an interruption leaves would be refused.
+        _for_each(self.system.rm_file, [path for path in files if not path.endswith(f"/{MARKER}")])
         self.remove(name)
 
     def _at(self, name: str) -> str:
         return f"{self.path}/{name}"
+
+
+def _for_each(work: Callable[[str], object], paths: Iterable[str]) -> None:
+    with ThreadPoolExecutor(REQUESTS) as requests:
+        list(requests.map(work, paths))

@@ -74,12 +74,24 @@ def find_videos(arguments: Iterable[str | Path], without: str | None = None) -> 
             continue
         else:
             raise VideoError(f"{shown} does not exist; give videos, folders, patterns or a list ending in .txt")
-        videos |= {video.address: video for video in found}
+        _add(videos, found)
     singles = _rename(singles)
-    videos |= {video.address: video for video in singles}
+    _add(videos, singles)
     if without is not None:
         videos = _leave_out(videos, singles, without)
     return sorted(map(_check_name, _tell_apart(videos.values())), key=lambda video: natural_order(Path(video.name)))
+
+
+def _add(videos: dict[str, Video], found: Iterable[Video]) -> None:
+    """Add videos by their addresses; an error where one would take the place of another."""
+    for video in found:
+        other = videos.setdefault(video.address, video)
+        if other.source != video.source:
+            raise VideoError(
+                f"{video.address} is given twice with different queries, which are taken for signatures; give it once, "
+                "or download both"
+            )
+        videos[video.address] = video
 
 
 def keep_names(videos: list[Video], owners: Mapping[str, str]) -> list[Video]:
@@ -122,16 +134,17 @@ def _read_lists(arguments: Iterable[str]) -> Iterable[str]:
             yield argument
             continue
         system, path = open_storage(argument)
+        shown = hide_secrets(argument, argument)
         if not system.isfile(path):
-            raise VideoError(f"{argument} does not exist; a list is a text file with one video a line")
+            raise VideoError(f"{shown} does not exist; a list is a text file with one video a line")
         try:
             lines = system.cat_file(path).decode().splitlines()
         except UnicodeDecodeError:
-            raise VideoError(f"{argument} is no text in UTF-8; a list is a text file with one video a line") from None
+            raise VideoError(f"{shown} is no text in UTF-8; a list is a text file with one video a line") from None
         folder = posixpath.dirname(full_name(system, path))
         named = [line for line in map(str.strip, lines) if line and not line.startswith("#")]
         if not named:
-            raise VideoError(f"{argument} names no video; a list is a text file with one video a line")
+            raise VideoError(f"{shown} names no video; a list is a text file with one video a line")
         for line in named:
             is_whole = line.startswith("/") or get_protocol(line) != "file"
             yield line if is_whole else f"{folder}/{line}"

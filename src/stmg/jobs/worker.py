@@ -18,7 +18,6 @@ from stmg.jobs.task import MARKER, PARTS, BatchSettings, Figures, Outcome, Part,
 from stmg.outputs.background import Background
 from stmg.outputs.choose import OUTPUTS, make_sinks
 from stmg.outputs.summary import Summary
-from stmg.streaming.motion import AutoMotion
 from stmg.video.sources import VideoSource, open_video
 from stmg.video.span import count_frames, open_span
 
@@ -124,7 +123,7 @@ class Worker:
             estimate, size = video.num_frames, video.size
         if estimate is None or estimate < 1.5 * settings.chunk:
             return ()
-        if isinstance(self._segmenters.open(size).settings.motion, AutoMotion):
+        if self._segmenters.open(size).needs_fit:
             return ()  # it is measured where it runs, and may come out differently on another machine
         count = count_frames(path)
         return () if count is None else cut_frames(count, settings.chunk, settings.every, settings.limit)
