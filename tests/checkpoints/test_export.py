@@ -114,7 +114,7 @@ def test_an_export_that_differs_by_more_than_rounding_is_no_export(tmp_path, mon
     far = Difference(logits=0.2, features=0.0, labels=0.0, masks=0.0)
     monkeypatch.setattr(export_module, "compare_export", lambda *_: far)
     with pytest.raises(ModelError, match=r"more than rounding explains \(logits 2.0e-01"):
-        stmg.export(accelerate(build("small", 5), EXAMPLE), tmp_path)
+        stmg.export(Plain(), tmp_path, size=SIZE)
     assert not (tmp_path / MANIFEST).exists()
 
 

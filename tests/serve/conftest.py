@@ -53,4 +53,4 @@ def camera(tmp_path: Path) -> Iterator[Camera]:
     source = Camera(clip(tmp_path / "clip.ts", 30).read_bytes())
     source.start()
     yield source
-    source.stop()
+    source.close()

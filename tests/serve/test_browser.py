@@ -39,7 +39,9 @@ def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
         # Containers allow no sandbox inside theirs; the page is ours.
         assert CHROMIUM is not None, "there is no Chromium: apt-get install chromium"
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=1000 * PATIENCE
+        )
         yield browser
         browser.close()
 

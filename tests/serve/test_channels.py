@@ -3,11 +3,12 @@
 import asyncio
 
 from stmg.serve.channels import Channel, Viewer
+from waiting import PATIENCE
 
 
 def parts_of(viewer: Viewer, count: int) -> list[bytes | None]:
     async def read() -> list[bytes | None]:
-        return [await asyncio.wait_for(viewer.next(), 1) for _ in range(count)]
+        return [await asyncio.wait_for(viewer.next(), PATIENCE) for _ in range(count)]
 
     return asyncio.run(read())
 
@@ -48,7 +49,7 @@ def test_a_viewer_that_is_sent_away_gets_nothing_more():
         viewer.close()
         viewer.close()
         assert not channel.viewers
-        return await asyncio.wait_for(reading, 1)
+        return await asyncio.wait_for(reading, PATIENCE)
 
     assert asyncio.run(run()) is None
 

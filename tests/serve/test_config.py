@@ -134,6 +134,7 @@ def test_sources_are_seen_from_the_file(tmp_path, source, expected):
         ("owner/model", "owner/model"),
         ("lite0-camvid", "lite0-camvid"),
         ("package.module:build", "package.module:build"),
+        ("out:build", "out:build"),  # a folder of that name may be a package
     ],
 )
 def test_models_are_seen_from_the_file(tmp_path, model, expected):

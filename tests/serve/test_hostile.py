@@ -7,6 +7,8 @@ import random
 import socket
 from urllib.parse import urlsplit
 
+from waiting import PATIENCE
+
 NASTY = (
     "../../etc/passwd",
     "..%2f..%2fetc%2fpasswd",
@@ -82,7 +84,7 @@ HEADERS = (
     {"Host": ""},
     {"Origin": "http://evil.example"},
     {"Origin": "null"},
-    {"Cookie": "stmg-session=" + "x" * 3000},
+    {"Cookie": "stmg-session-8000=" + "x" * 3000},
     {"Cookie": '"; =;;;=\x01'},
     {"Authorization": "Bearer " + "\xff" * 10},
     {"Authorization": "Basic Zm9vOmJhcg=="},
@@ -108,7 +110,7 @@ def ask(address: tuple[str, int], method: str, path: str, headers: dict[str, str
     if "Transfer-Encoding" in fields and "Content-Length" not in headers:
         del fields["Content-Length"]
     text = f"{method} {path} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields.items())
-    with socket.create_connection(address, timeout=5) as connection:
+    with socket.create_connection(address, timeout=PATIENCE) as connection:
         try:
             connection.sendall(text.encode("latin-1") + b"Connection: close\r\n\r\n" + body)
             connection.settimeout(2)

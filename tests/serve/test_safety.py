@@ -88,11 +88,21 @@ def test_a_session_stands_for_the_token_but_is_not_the_token():
     guard = make_guard(token=TOKEN)
     session = guard.open_session(TOKEN, "10.0.0.9")
     assert TOKEN not in session
-    cookie = {"cookie": f"other=1; stmg-session={session}"}
+    cookie = {"cookie": f"other=1; {guard.cookie}={session}"}
     assert status(guard, "GET", "/api/streams", {**HOST, **cookie}) == 200
     assert status(guard, "POST", "/api/streams", {**SAME, **cookie}) == 200
     assert status(guard, "POST", "/api/streams", {**HOST, **cookie}) == 403  # a form on another site sends it too
-    assert status(guard, "GET", "/api/streams", {**HOST, "cookie": "stmg-session=made-up"}) == 401
+    assert status(guard, "GET", "/api/streams", {**HOST, "cookie": f"{guard.cookie}=made-up"}) == 401
+
+
+def test_a_browser_is_logged_in_to_several_servers_of_one_host():
+    guards = [make_guard(token=token, port=port) for token, port in ((TOKEN, 8000), ("another horse", 8001))]
+    sessions = {
+        guard.cookie: guard.open_session(token, "10.0.0.9")
+        for guard, token in zip(guards, (TOKEN, "another horse"), strict=True)
+    }
+    cookies = {"cookie": "; ".join(f"{name}={session}" for name, session in sessions.items())}
+    assert [status(guard, "GET", "/api/streams", {**HOST, **cookies}) for guard in guards] == [200, 200]
 
 
 def test_whoever_guesses_is_no_longer_answered_and_others_are():

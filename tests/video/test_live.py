@@ -11,6 +11,7 @@ import time
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,7 @@ from stmg.errors import VideoError
 from stmg.video import opening
 from stmg.video.decoding import Container
 from stmg.video.sources import open_video
+from waiting import PATIENCE, wait_for
 
 READ_STDIN = """
 import sys, time
@@ -35,7 +37,7 @@ def reading_process(num_frames: int) -> subprocess.Popen[bytes]:
 
 
 def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
-    output, errors = reading_process(30).communicate(clip(tmp_path / "clip.ts").read_bytes(), timeout=30)
+    output, errors = reading_process(30).communicate(clip(tmp_path / "clip.ts").read_bytes(), timeout=PATIENCE)
     assert [int(index) for index in output.split()] == list(range(30))
     assert errors == b""
 
@@ -45,7 +47,7 @@ def test_a_process_that_read_enough_of_an_open_pipe_ends(tmp_path: Path) -> None
     assert process.stdin is not None
     process.stdin.write(clip(tmp_path / "clip.ts", 150).read_bytes())
     process.stdin.flush()
-    assert process.wait(timeout=30) == 0  # though nobody closed its standard input
+    assert process.wait(timeout=PATIENCE) == 0  # though nobody closed its standard input
     assert process.stdout is not None
     assert process.stderr is not None
     assert (process.stdout.read().split(), process.stderr.read()) == ([b"0", b"1"], b"")
@@ -62,12 +64,15 @@ def test_a_file_as_standard_input_may_have_its_index_at_the_end(
 
 
 class Server:
-    """Sends each of its files to one connection after the other, then refuses more."""
+    """Sends each of its files to one connection after the other, then refuses more.
 
-    def __init__(self, *files: bytes, hold: float = 0.0) -> None:
+    held: keeps each connection until it is set, in silence.
+    """
+
+    def __init__(self, *files: bytes, held: threading.Event | None = None) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"tcp://127.0.0.1:{self._socket.getsockname()[1]}"
-        self._files, self._hold = files, hold
+        self._files, self._held = files, held
         self.thread = threading.Thread(target=self._serve)
         self.thread.start()
 
@@ -77,7 +82,8 @@ class Server:
                 connection, _ = self._socket.accept()
                 with connection:
                     connection.sendall(data)
-                    time.sleep(self._hold)
+                    if self._held is not None:
+                        self._held.wait(PATIENCE)
 
 
 def test_a_live_stream_drops_the_oldest_frames_for_a_slow_consumer(tmp_path: Path) -> None:
@@ -87,9 +93,7 @@ def test_a_live_stream_drops_the_oldest_frames_for_a_slow_consumer(tmp_path: Pat
         assert source.live
         assert source.num_frames is None
         indices.append(next(source).index)
-        deadline = time.monotonic() + 20
-        while source.dropped < 56 and time.monotonic() < deadline:  # sixty less one taken and three waiting
-            time.sleep(0.01)
+        wait_for(lambda: source.dropped, lambda dropped: dropped >= 56)  # sixty less one taken and three waiting
         with pytest.raises(VideoError, match="broke off"):
             indices.extend(frame.index for frame in source)
     server.thread.join()
@@ -98,24 +102,29 @@ def test_a_live_stream_drops_the_oldest_frames_for_a_slow_consumer(tmp_path: Pat
     assert source.dropped_early == source.dropped  # the second frame was asked for after all of them
 
 
-def test_frames_that_a_consumer_is_too_slow_for_are_not_those_from_before_its_first(tmp_path: Path) -> None:
+def test_frames_that_a_consumer_is_too_slow_for_are_not_those_from_before_its_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, asked = [100.0], threading.Event()
+    monkeypatch.setattr("stmg.video.sources.time", SimpleNamespace(monotonic=lambda: now[0]))
     server = Server(clip(tmp_path / "clip.ts", 60).read_bytes())
     with open_video(server.url, retries=0, ahead=3) as source:
-        for _ in range(2):
-            next(source)
-        ready, deadline = time.monotonic(), time.monotonic() + 20
-        while source.dropped < 50 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert time.monotonic() - ready < 20
-        # 25 frames a second were sent, by their own times, for longer than the first one took.
-        assert source.dropped_early < source.dropped - 10
+        put = source._queue.put
+        # The third frame comes when the second has been asked for, however late that is.
+        source._queue.put = lambda frame: (frame.index < 2 or asked.wait(PATIENCE), put(frame))  # type: ignore[method-assign]
+        next(source)
+        now[0] += 0.2
+        next(source)
+        asked.set()
+        wait_for(lambda: source.dropped, lambda dropped: dropped >= 55)  # sixty less two taken and three waiting
+        assert (source.dropped, source.dropped_early) == (55, 3)  # 25 frames a second were sent, by their own times
     server.thread.join()
 
 
 def test_a_live_stream_is_opened_again_and_its_time_goes_on(tmp_path: Path) -> None:
     data = clip(tmp_path / "clip.ts", 20).read_bytes()
     server = Server(data, data)
-    frames = []
+    frames, begun = [], time.monotonic()
     source = open_video(server.url, retries=1, ahead=100, motion_vectors=True)
     with source, pytest.raises(VideoError, match="1 attempts"):
         frames.extend(source)
@@ -123,19 +132,23 @@ def test_a_live_stream_is_opened_again_and_its_time_goes_on(tmp_path: Path) -> N
     assert [frame.index for frame in frames] == list(range(40))
     times = [frame.time or 0.0 for frame in frames]
     assert all(before < after for before, after in pairwise(times))
-    assert 1.0 < times[20] < 9.0  # a second of waiting shows, on top of the 0.8 s that came at once
+    # A second of waiting shows, by the clock and not on top of the 0.8 s that came at once.
+    assert 1.0 < times[20] < time.monotonic() - begun
     assert frames[20].vectors is not None
     assert frames[20].vectors.reference is None
 
 
 def test_closing_does_not_wait_for_a_silent_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "NETWORK_TIMEOUT", 3.0)
-    server = Server(clip(tmp_path / "clip.ts", 150).read_bytes(), hold=3.5)
+    usual, held = opening.NETWORK_TIMEOUT, threading.Event()
+    monkeypatch.setattr(opening, "NETWORK_TIMEOUT", 3600.0)
+    server = Server(clip(tmp_path / "clip.ts", 150).read_bytes(), held=held)
     with open_video(server.url) as source:
         next(source)
         time.sleep(0.3)  # until all there is has been read
         begun = time.monotonic()
-    assert time.monotonic() - begun < 2.0
+    assert time.monotonic() - begun < usual
+    assert server.thread.is_alive()  # it was not the other side that ended it
+    held.set()
     server.thread.join()
 
 

@@ -110,6 +110,18 @@ def test_a_file_is_paced_with_its_motion_vectors(tmp_path):
     assert clock.now == pytest.approx(100 + 5 / 25)
 
 
+def test_the_first_frame_comes_though_the_machine_stalls_meanwhile():
+    clock = Clock()
+
+    def stall():
+        clock.now += 1
+        return clock.now
+
+    paced = pace(Frames([0.0, 0.25, 0.5, 0.75]), stall, clock.sleep)
+    assert [frame.index for frame in paced] == [0, 3]
+    assert paced.dropped == 2
+
+
 def test_frames_that_were_due_while_the_first_was_computed_are_counted_apart():
     clock = Clock()
     paced = pace(Frames([0.0, 0.25, 0.5, 0.75, 1.0, 1.25]), clock, clock.sleep)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import cv2
 import numpy as np
@@ -66,10 +66,11 @@ def test_unreadable_images_are_skipped_and_counted(tmp_path: Path) -> None:
 
 
 class FakeCamera:
-    """Twelve frames, twenty milliseconds apart; then the cable is pulled."""
+    """Twelve frames, twenty milliseconds apart by a clock of its own; then the cable is pulled."""
 
     def __init__(self, number: int) -> None:
         self.number, self.grabbed, self.retrieved, self.released = number, 0, 0, False
+        self.now = 100.0
         FakeCamera.latest = self
 
     def isOpened(self) -> bool:  # noqa: N802
@@ -79,7 +80,7 @@ class FakeCamera:
         return {cv2.CAP_PROP_FRAME_HEIGHT: 4, cv2.CAP_PROP_FRAME_WIDTH: 6, cv2.CAP_PROP_FPS: 50}[key]
 
     def grab(self) -> bool:
-        time.sleep(0.02)
+        self.now += 0.02
         self.grabbed += 1
         return self.grabbed <= 12
 
@@ -96,6 +97,7 @@ def test_a_camera_is_live_and_an_error_comes_after_the_frames_before_it(
     monkeypatch: pytest.MonkeyPatch, name: str | int
 ) -> None:
     monkeypatch.setattr(cv2, "VideoCapture", FakeCamera)
+    monkeypatch.setattr("stmg.video.readers.time", SimpleNamespace(monotonic=lambda: FakeCamera.latest.now))
     frames = []
     with open_video(name, every=3) as source:
         assert (source.live, source.size, source.num_frames) == (True, (4, 6), None)
@@ -103,7 +105,7 @@ def test_a_camera_is_live_and_an_error_comes_after_the_frames_before_it(
             frames.extend(source)
     assert [frame.index for frame in frames] == [0, 3, 6, 9]
     assert [tuple(frame.image[0, 0]) for frame in frames] == [(index + 1, 0, 0) for index in (0, 3, 6, 9)]
-    assert 0.19 < (frames[3].time or 0) < 2  # ten times two hundredths of a second, or a little more
+    assert [frame.time for frame in frames] == pytest.approx([0.02, 0.08, 0.14, 0.2])
     assert FakeCamera.latest.retrieved == 4
     assert FakeCamera.latest.released
 

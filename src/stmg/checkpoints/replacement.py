@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
-from stmg.runtimes.manifest import MANIFEST
+from stmg.errors import ModelError
+from stmg.runtimes.manifest import MANIFEST, read_manifest
+
+_PART = ".export-"  # what folders of unfinished exports begin with
 
 
 @contextmanager
@@ -19,8 +23,10 @@ def replace_export(folder: Path) -> Iterator[Path]:
     """
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(f"{_PART}*"):  # of an export that was killed
+        shutil.rmtree(left, ignore_errors=True)
     try:
-        with tempfile.TemporaryDirectory(prefix=".export-", dir=folder) as part:  # on the same disk
+        with tempfile.TemporaryDirectory(prefix=_PART, dir=folder) as part:  # on the same disk
             yield Path(part)
             _move(Path(part), folder)
     finally:
@@ -31,7 +37,17 @@ def replace_export(folder: Path) -> Iterator[Path]:
 
 def _move(part: Path, folder: Path) -> None:
     """Move files; the manifest goes first and comes last: without it, it is no export."""
-    for name in (MANIFEST, *CORRECTOR_FILES):
-        (folder / name).unlink(missing_ok=True)
+    graphs = _list_graph_files(folder)
+    for file in (folder / MANIFEST, *graphs, *(folder / name for name in CORRECTOR_FILES)):
+        file.unlink(missing_ok=True)
     for file in sorted(part.iterdir(), key=lambda file: file.name == MANIFEST):
         file.replace(folder / file.name)
+
+
+def _list_graph_files(folder: Path) -> list[Path]:
+    """Those of the export in a folder; none where its manifest does not say which they are."""
+    try:
+        graphs = [folder / graph.file for graph in read_manifest(folder).graphs.values()]
+    except ModelError:
+        return []
+    return [*graphs, *(graph.with_suffix(".bin") for graph in graphs if graph.suffix == ".xml")]

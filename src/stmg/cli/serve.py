@@ -35,22 +35,28 @@ def serve(
         ),
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", metavar="NAME", help=MODEL_HELP, show_default=False)
+        str | None,
+        typer.Option(
+            "--model", "-m", metavar="NAME", help=f"{MODEL_HELP} Required without --config.", show_default=False
+        ),
     ] = None,
     config: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Streams with names, models and settings of their own, and all that can be set here, in YAML.",
+            help="YAML file of streams with names, models and settings of their own; instead of sources, --model and "
+            "the options of models and streaming.",
             show_default=False,
         ),
     ] = None,
-    fps: Annotated[float | None, typer.Option(help="Frame rate of folders of images and rendered streets.")] = None,
+    fps: Annotated[
+        float | None, typer.Option(metavar="FPS", help="Frame rate of folders of images and rendered streets.")
+    ] = None,
     size: Annotated[
         str | None,
         typer.Option(
             metavar="HEIGHTxWIDTH",
-            help="Size to work at, such as 360x480. Default: the model's own.",
+            help="Size to work at, such as 360x480. Default: as for stmg segment.",
             show_default=False,
         ),
     ] = None,
@@ -81,7 +87,8 @@ def serve(
             metavar="TEXT",
             envvar="STMG_TOKEN",
             show_envvar=False,
-            help="What clients must show. Better set as STMG_TOKEN: command lines can be seen by others.",
+            help="Secret that clients must send, of 8 characters or more. Better set the environment variable "
+            "STMG_TOKEN: other users can see command lines.",
             show_default=False,
             rich_help_panel=ACCESS_PANEL,
         ),
@@ -94,7 +101,8 @@ def serve(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Keep overlay and records of every stream there, in segments.",
+            help="Record overlay and records of every stream there, in files of five minutes; the oldest are removed "
+            "beyond 10 GB or a week. --config can set other limits.",
             show_default=False,
             rich_help_panel=KEEP_PANEL,
         ),
@@ -145,6 +153,7 @@ def serve_page(config: ServeConfig, spec: ModelSpec | None, browser: bool = Fals
         raise
     console = Console()
     with open_socket(config.host, config.port) as listener:
+        config = replace(config, port=listener.getsockname()[1])  # which --port 0 leaves open
         service = Service(config, None if spec is None else lambda stream: spec)
         names = ", ".join(stream.name for stream in config.streams)
         url = url_of(listener)
@@ -211,8 +220,14 @@ def _refuse_beside_config(
     options: ModelOptions,
     stream: StreamOptions,
 ) -> None:
-    others = {"SOURCE": sources, "--model": model, "--fps": fps, "--size": size, "--mode": mode}
-    others.update({f"--{name.replace('_', '-')}": value for name, value in {**vars(options), **vars(stream)}.items()})
+    others = {"SOURCE": sources, "--model": model, "--fps": fps, "--size": size, "--mode": mode, **_flags(stream)}
     for name, value in others.items():
         if value:
             raise SettingsError(f"{name} cannot be used with --config; write it into the file")
+    for name, value in _flags(options).items():
+        if value:
+            raise SettingsError(f"{name} cannot be used with --config, whose models are opened by their names alone")
+
+
+def _flags(options: ModelOptions | StreamOptions) -> dict[str, object]:
+    return {f"--{name.replace('_', '-')}": value for name, value in vars(options).items()}

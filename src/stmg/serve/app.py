@@ -20,7 +20,7 @@ from stmg.errors import StmgError
 from stmg.serve import api, api_uploads
 from stmg.serve.answers import Reply
 from stmg.serve.metrics import make_registry
-from stmg.serve.safety import COOKIE, Guard, RefusedError, SafetyMiddleware, address_of
+from stmg.serve.safety import Guard, RefusedError, SafetyMiddleware, address_of
 from stmg.serve.service import Service
 
 PAGE_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
@@ -85,7 +85,8 @@ def make_app(service: Service) -> FastAPI:
     def log_in(body: Login, request: Request) -> Response:
         session = guard.open_session(body.token, address_of(request.scope))
         response = Response(status_code=204)
-        response.set_cookie(COOKIE, session, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+        secure = request.url.scheme == "https"
+        response.set_cookie(guard.cookie, session, httponly=True, samesite="strict", secure=secure)
         return response
 
     app.include_router(api.make_router(service))

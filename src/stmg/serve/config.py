@@ -246,8 +246,11 @@ def _source_beside(folder: Path, source: str) -> str:
 
 
 def _model_beside(folder: Path, name: str) -> str:
-    """A model whose path is seen from the folder of the configuration; one of a name or a Hub id stays."""
+    """A model whose path is seen from the folder of the configuration; a name, a Hub id or a function of a package
+    stays."""
     file = name.rpartition(":")[0] if is_user_function(name) else name
+    if file != name and not file.endswith(".py"):
+        return name
     is_path = Path(file).suffix in (".py", *GRAPH_SUFFIXES) or file.startswith(".") or file.count("/") > 1
     is_beside = (folder / file).exists() or ("/" in file and (folder / file).parent.exists())
     return str(folder / name) if is_path or is_beside else name

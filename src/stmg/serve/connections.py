@@ -51,6 +51,8 @@ def _notice_vanished(connection: socket.socket) -> None:
         ("TCP_KEEPALIVE", SILENT_SECONDS),  # what macOS calls it
         ("TCP_KEEPINTVL", PROBE_SECONDS),
         ("TCP_KEEPCNT", PROBES),
+        # While something is being sent there are no probes: then it is what stays unacknowledged.
+        ("TCP_USER_TIMEOUT", 1000 * (SILENT_SECONDS + PROBES * PROBE_SECONDS)),
     ):
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -27,7 +27,6 @@ LARGEST_BODY = 65536  # bytes of a request, uploads apart
 BODY_SECONDS = 10.0  # that it may take
 UPLOADS = "/api/uploads"
 SESSION = "/api/session"
-COOKIE = "stmg-session"
 SESSIONS = 100  # that are remembered; the oldest is forgotten first
 GUESSES, GUESS_SECONDS = 10, 60.0  # wrong tokens that one address may send in so many seconds
 ADDRESSES = 1000  # whose wrong tokens are remembered
@@ -60,6 +59,7 @@ class Guard:
 
     def __init__(self, config: ServeConfig) -> None:
         self._token = config.token
+        self.cookie = f"stmg-session-{config.port}"  # browsers send cookies to every port of a host
         self._public = not is_loopback(config.host)
         self._hosts = {"localhost", *(host.lower() for host in config.hosts)}
         if not _is_address(config.host):
@@ -91,7 +91,7 @@ class Guard:
             raise RefusedError(401, "the token is missing or wrong; send Authorization: Bearer TOKEN")
 
     def open_session(self, token: str, address: str) -> str:
-        """The cookie of someone who shows the token."""
+        """What the cookie of someone holds who shows the token."""
         if self._token is None:
             raise RefusedError(400, "this server has no token; nothing to log in to")
         if not self._is_token(token, address):
@@ -127,7 +127,7 @@ class Guard:
 
     def _has_session(self, headers: dict[str, str]) -> bool:
         try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
         except CookieError:
             return False
         return cookie is not None and any(_equal(cookie.value, session) for session in self._sessions)

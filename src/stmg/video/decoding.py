@@ -38,6 +38,9 @@ class Container(Reader):
         self.live = self._scheme in LIVE_SCHEMES or (from_web and _is_endless(self._container))
         self.fps = read_rate(self._stream) or fps
         self._seconds = None if self.live else _read_duration(self._container, self._stream)
+        # Where only the whole file says how long it is, its end is that of its longest stream, which may be the sound.
+        self._end = None if self.live or self._seconds else _container_end(self._container)
+        self._reached = 0.0
         seconds = self._seconds or _container_duration(self._container)
         estimate = round(seconds * self.fps) if seconds and self.fps else None
         self.num_frames = None if self.live else self._stream.frames or estimate
@@ -84,6 +87,9 @@ class Container(Reader):
         # packet says, which need not be the last: packets come in the order of decoding.
         if self._seconds and self._seconds - clock.now > max(clock.longest_step, self._longest_packet) + 0.5:
             self._ending = f"it ends after {clock.now:.1f} of {self._seconds:.1f} seconds"
+            self._note()
+        if self._end and self._end - self._reached > max(clock.longest_step, self._longest_packet) + 0.5:
+            self._ending = f"it ends after {self._reached:.1f} of {self._end:.1f} seconds"
             self._note()
 
     def close(self) -> None:
@@ -138,9 +144,15 @@ class Container(Reader):
         decoder.thread_type = "SLICE" if self.keep_vectors else "AUTO"
         decoder.options = {"flags2": "+export_mvs"} if self.keep_vectors else {}
         try:
-            for packet in self._container.demux(self._stream):
+            # All streams only where what they hold says whether the file is complete.
+            streams = (self._stream,) if self._end is None else self._container.streams
+            for packet in self._container.demux(*streams):
                 if self.stopped.is_set():
                     return
+                if packet.pts is not None and self._end is not None:
+                    self._reached = max(self._reached, float((packet.pts + (packet.duration or 0)) * packet.time_base))
+                if packet.stream.index != self._stream.index:
+                    continue
                 if packet.duration:
                     self._longest_packet = max(self._longest_packet, float(packet.duration * self._stream.time_base))
                 yield from self._decode(packet)
@@ -255,6 +267,11 @@ def _read_duration(container: Any, stream: Any) -> float | None:
 
 def _container_duration(container: Any) -> float | None:
     return None if container.duration is None else container.duration / av.time_base
+
+
+def _container_end(container: Any) -> float | None:
+    """The timestamp at which a container says that it ends."""
+    return None if container.duration is None else (container.duration + (container.start_time or 0)) / av.time_base
 
 
 def _is_endless(container: Any) -> bool:

@@ -66,7 +66,7 @@ class PacedSource:
         frame = self._next
         self._read()
         self._taken += 1
-        while self._next is not None and self._due <= now:
+        while self._next is not None and self._due <= now and self._taken > 1:  # nobody is late for the first
             self.dropped += 1
             self.dropped_early += self._taken == 2  # that were due while the first one was computed
             frame = self._next
