@@ -52,15 +52,19 @@ def batch(
             "--size",
             "--resize",
             metavar="HEIGHTxWIDTH",
-            help="Size to work at, such as 360x480; outputs have the size of the video. Default: the model's own.",
+            help="Size to work at, such as 360x480; outputs have the size of the video. Default: as for stmg segment.",
         ),
     ] = None,
     limit: Limit = None,
     every: Every = 1,
-    fps: Annotated[float | None, typer.Option(help="Frame rate of folders of images.")] = None,
+    fps: Annotated[float | None, typer.Option(metavar="FPS", help="Frame rate of folders of images.")] = None,
     mode: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="offline or online. Default: offline.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help="offline or online. Default: offline; online with a scheduler that computes partial frames.",
+            show_default=False,
+        ),
     ] = None,
     chunk: Annotated[
         int | None,
@@ -81,7 +85,9 @@ def batch(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Most workers on Ray. Default: as many as there is room for."),
+        typer.Option(
+            min=1, metavar="N", help="Maximum number of workers on Ray. Default: as many as there is room for."
+        ),
     ] = None,
     *,
     options: ModelOptions,

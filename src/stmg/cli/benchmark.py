@@ -30,11 +30,12 @@ def benchmark(
     size: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="HEIGHTxWIDTH", help="Frame size, such as 360x480. Repeat for several. Default: the model's own."
+            metavar="HEIGHTxWIDTH",
+            help="Frame size, such as 360x480. Repeat for several. Default: the model's own, 360x480 if it has none.",
         ),
     ] = None,
     frames: Annotated[int, typer.Option(min=2, metavar="N", help="Number of frames.")] = 100,
-    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Passes over the frames, for the range.")] = 3,
+    repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Passes over the frames, for their spread.")] = 3,
     mode: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="offline, online or realtime alone. Default: all of them."),
@@ -50,7 +51,8 @@ def benchmark(
         bool,
         typer.Option(
             "--baselines",
-            help="Also copied labels, warped logits and half resolution, and streams at other drift budgets.",
+            help="Also copied labels, warped logits and half resolution, and streams at half, twice and four times "
+            "their drift budget.",
         ),
     ] = False,
     smaller: Annotated[

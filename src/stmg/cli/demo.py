@@ -55,7 +55,7 @@ def demo(
     out: Out = Path("out/demo"),
     frames: Annotated[int, typer.Option(min=4, metavar="N", help="Length of the drive, at 30 FPS.")] = 150,
     seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Another street to drive, from 900000 on never trained on.")
+        int, typer.Option(min=0, metavar="N", help="Seed of the street; from 900000 on, the network never saw them.")
     ] = STREETS[0].seed,
     threads: Threads = None,
     live: Annotated[

@@ -35,11 +35,17 @@ def export(
     to: Annotated[str, typer.Option(metavar="FORMAT", help="onnx or openvino.")] = "onnx",
     size: Size = None,
     int8: Annotated[
-        str | None, typer.Option(metavar="VIDEO", help="Export in INT8, calibrated on this video. Default: FP32.")
+        str | None,
+        typer.Option(
+            metavar="VIDEO", help="Export in INT8, calibrated on this video or folder of images. Default: FP32."
+        ),
     ] = None,
     check: Annotated[
         str | None,
-        typer.Option(metavar="VIDEO", help="Compare with PyTorch on frames of this video. Default: on noise."),
+        typer.Option(
+            metavar="VIDEO",
+            help="Compare with PyTorch on frames of this video. Default: on those of --int8, else on random noise.",
+        ),
     ] = None,
     out: Out = Path("out/export"),
     threads: Threads = None,

@@ -73,7 +73,9 @@ def inspect(
     model: Annotated[str, typer.Argument(help=MODEL_HELP, show_default=False)],
     size: Annotated[
         str | None,
-        typer.Option(metavar="HEIGHTxWIDTH", help="Frame size, such as 1024x2048. Default: the model's own."),
+        typer.Option(
+            metavar="HEIGHTxWIDTH", help="Frame size, such as 1024x2048. Default: the model's own, 360x480 if none."
+        ),
     ] = None,
     classes: Annotated[
         int | None,

@@ -18,8 +18,8 @@ Offline = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Where the network runs in offline mode, as for --scheduler: drift:key_above=0.6,longest=12. "
-        "Default: the model's own.",
+        help="Scheduler of offline mode; --scheduler is that of online mode, unless --mode offline is given. "
+        "Default: the model's own; drift:key_above=0.6,longest=12 if it has none.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]

@@ -27,9 +27,12 @@ DATA_HELP = "CamVid, Cityscapes, a folder with a dataset.yaml, a video or folder
 
 Model = Annotated[str, typer.Argument(help=MODEL_HELP, show_default=False)]
 Data = Annotated[str, typer.Argument(help=DATA_HELP, show_default=False)]
-Split = Annotated[str, typer.Option(help="Split of the dataset.")]
+Split = Annotated[str, typer.Option(metavar="NAME", help="Split of the dataset.")]
 Size = Annotated[
-    str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Frame size, such as 360x480. Default: the model's own.")
+    str | None,
+    typer.Option(
+        metavar="HEIGHTxWIDTH", help="Frame size, such as 360x480. Default: the model's own, 360x480 if it has none."
+    ),
 ]
 Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N frames of each video.")]
 Areas = Annotated[bool, typer.Option("--areas", help="Write the share of pixels of each class into the records.")]
@@ -90,7 +93,7 @@ Output = Annotated[
     typer.Option(
         metavar="NAME",
         help="Output to use, by name or number, where a graph file or a network of your own has several. "
-        "Default: the largest map of classes.",
+        "Default: the one with the largest map of classes.",
         rich_help_panel=MODEL_PANEL,
     ),
 ]
@@ -98,8 +101,8 @@ Activation = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="What a network of one channel gives: logits or probability. Default: found out by a final sigmoid, or by "
-        "its values.",
+        help="What a network of one channel gives: logits or probability. Default: detected by a final sigmoid, or by "
+        "the range of its values.",
         rich_help_panel=MODEL_PANEL,
     ),
 ]
@@ -107,7 +110,7 @@ Threshold = Annotated[
     float | None,
     typer.Option(
         metavar="PROBABILITY",
-        help="Above which a pixel is foreground, for a network of one channel. Default: 0.5.",
+        help="Probability above which a pixel is foreground, for a network of one channel. Default: 0.5.",
         rich_help_panel=MODEL_PANEL,
     ),
 ]
@@ -115,7 +118,8 @@ Corrector = Annotated[
     str | None,
     typer.Option(
         metavar="DIR",
-        help="Corrector that stmg adapt trained, or none. Default: the one beside the model, where there is one.",
+        help="Folder of a corrector that stmg adapt trained, or none to run without. Default: the one in the model's "
+        "folder, if there is one.",
         rich_help_panel=MODEL_PANEL,
     ),
 ]
@@ -133,7 +137,7 @@ Scheduler = Annotated[
         metavar="NAME",
         help="When the network runs: drift, paper, fixed, per-frame or always-key; with settings: "
         "fixed:period=3,between=carry. Not in realtime, where it runs whenever something changed. "
-        "Default: the model's own.",
+        "Default: the model's own; drift if it has none.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]
@@ -151,8 +155,8 @@ Fusion = Annotated[
     float | None,
     typer.Option(
         metavar="WEIGHT",
-        help="Weight of the previous logits, warped, in a key frame of an online stream: 0 (off) to 0.9. "
-        "Default: the model's own.",
+        help="Weight of the previous logits, warped, in a key frame of an online stream: from 0 (off) to below 1. "
+        "Default: the model's own; 0.5 if it has none.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]
@@ -160,8 +164,9 @@ MaxChange = Annotated[
     str | None,
     typer.Option(
         metavar="SHARE",
-        help="Pixels whose label may differ from the network's, such as 2% or 0.02: computed frames are compared with "
-        "what would have been shown, and the drift budget follows. Default: the budget stays.",
+        help="Share of the pixels whose label may differ from the network's, such as 2% or 0.02. Computed frames are "
+        "compared with the labels carried to them, and the drift budget (how often the network runs) follows. "
+        "Default: the budget is not adjusted.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]
@@ -171,7 +176,7 @@ Mode = Annotated[
         metavar="NAME",
         help="offline (a frame looks at computed frames before and after it), online (only before) or realtime (the "
         "network runs in the background, no frame waits for it). Default: offline for files, realtime for live "
-        "sources.",
+        "sources; online with a scheduler that computes partial frames, such as paper.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]
@@ -188,8 +193,8 @@ Delay = Annotated[
     typer.Option(
         min=2,
         metavar="FRAMES",
-        help="How many frames a result may lag behind its frame, in offline mode, which live sources have only with "
-        "this.",
+        help="Most frames that a result may lag behind its frame in offline mode; a live source needs it for that "
+        "mode. Default: no limit, for files.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]
@@ -197,7 +202,7 @@ Settings = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Settings as stmg tune writes them (YAML or JSON). Options given here come first.",
+        help="Settings as stmg tune writes them (YAML or JSON). Options of the command line override them.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]

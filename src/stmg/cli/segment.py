@@ -71,19 +71,23 @@ def segment(
             "--size",
             "--resize",
             metavar="HEIGHTxWIDTH",
-            help="Size to work at, such as 360x480; outputs have the size of the source. Default: the model's own, "
-            "in the shape of the source, but no larger than the source.",
+            help="Size to work at, such as 360x480; outputs have the size of the source. Default: as many pixels as "
+            "the model's own size, in the shape of the source, and never more than the source has; for a network of "
+            "your own that takes any size, the size of the source.",
         ),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N frames.")] = None,
     every: Every = 1,
-    fps: Annotated[float | None, typer.Option(help="Frame rate of a folder of images.")] = None,
+    fps: Annotated[
+        float | None,
+        typer.Option(metavar="FPS", help="Frame rate of a folder of images. Default: videos are written at 30 FPS."),
+    ] = None,
     exact: Annotated[
         bool,
         typer.Option(
             "--exact",
-            help="Wait until the pattern of blocks of a partial frame is compiled, so that two runs of an exported "
-            "network give the same labels. Default: a wider pattern stands in meanwhile.",
+            help="For partial frames of an exported network: wait until the graph with exactly the blocks of a frame "
+            "is compiled, so that two runs give the same labels. Default: a graph with more blocks runs meanwhile.",
             rich_help_panel=STREAM_PANEL,
         ),
     ] = False,

@@ -26,7 +26,7 @@ def tune(
     model: Model,
     source: Annotated[
         str,
-        typer.Argument(help="A video, a folder of images, or a dataset, whose labels count.", show_default=False),
+        typer.Argument(help="A video, a folder of images, or a dataset, whose labels are used.", show_default=False),
     ],
     max_loss: Annotated[
         str | None,
@@ -38,13 +38,18 @@ def tune(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help="Most pixels whose label may differ from the network's on every frame, such as 2%. Default, if "
-            "no goal is given: 2.5%, which cost 1 % of mIoU on CamVid.",
+            help="Maximum share of the pixels whose label differs from that of the network on every frame, such as 2%. "
+            "Default, if no goal is given: 2.5%, which cost 1 % of mIoU on CamVid.",
         ),
     ] = None,
     target_fps: Annotated[float | None, typer.Option(min=0.1, metavar="FPS", help="Minimum FPS.")] = None,
     max_latency: Annotated[
-        float | None, typer.Option(min=0.1, metavar="MS", help="Maximum latency in milliseconds (95th percentile).")
+        float | None,
+        typer.Option(
+            min=0.1,
+            metavar="MS",
+            help="Maximum latency in milliseconds (95th percentile). Tries realtime, and leaves offline out.",
+        ),
     ] = None,
     beside: Annotated[
         list[Path] | None,
