@@ -192,6 +192,12 @@ RUNS = (
         minutes=3,
     ),
     Run(
+        name="ddrnet39-camvid-late-fine",
+        page="ddrnet39-camvid",
+        command=("evaluate", "ddrnet39-camvid", CAMVID, "--mode", "realtime", "--motion", "dis-fine"),
+        minutes=3,
+    ),
+    Run(
         name="ddrnet39-camvid-ablations",
         page="ddrnet39-camvid",
         command=("ablate", "ddrnet39-camvid", CAMVID, "--seeds", "2"),
