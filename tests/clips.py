@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from waiting import wait_for
+
 STEP = 4  # pixels the picture moves to the right from frame to frame
 TEXTURE = np.random.default_rng(0).integers(0, 255, (48, 100, 3), np.uint8).repeat(8, 0).repeat(8, 1)
 
@@ -52,3 +54,8 @@ def written(path: Path, data: bytes) -> Path:
 
 def decoding_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "decode"]
+
+
+def wait_until_none_decodes() -> None:
+    """Whoever closes a source waits for its thread, but not for ever: a busy machine may take longer."""
+    wait_for(decoding_threads, lambda threads: not threads)

@@ -46,15 +46,25 @@ def spawn_stmg(*arguments: object, columns: int = 120, **options: Any) -> Comple
     return subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment, **options)
 
 
-def start_stmg(*arguments: object) -> subprocess.Popen[str]:
-    """`stmg` with these arguments, while it runs; it hears Ctrl-C, which a shell's background jobs do not."""
+def start_stmg(*arguments: object, before: str = "") -> subprocess.Popen[str]:
+    """`stmg` with these arguments, while it runs.
+
+    before: Python that is run first in its process.
+    """
+    program = f"{before}\nfrom stmg.cli import main\nmain()"
     return subprocess.Popen(
-        [sys.executable, "-m", "stmg", *map(str, arguments)],
+        [sys.executable, *(("-c", program) if before else ("-m", "stmg")), *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        preexec_fn=hear_signals,
     )
+
+
+def hear_signals() -> None:
+    """Hear Ctrl-C, which a shell's background jobs do not, and hangups, which what nohup starts does not."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def is_one_line(error: str) -> bool:
@@ -76,7 +86,7 @@ def alone(test):
             return
         path = Path(inspect.getfile(test))
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "COV"))}
-        environment["STMG_ALONE"] = "1"
+        environment |= {"STMG_ALONE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # importing all of them takes seconds
         command = [
             sys.executable,
             "-m",
@@ -85,6 +95,8 @@ def alone(test):
             "--noconftest",
             "-p",
             "no:cacheprovider",
+            "-p",
+            "pytest_timeout",
             f"{path}::{test.__name__}",
         ]
         done = subprocess.run(
@@ -93,7 +105,7 @@ def alone(test):
             env=environment,
             capture_output=True,
             text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+            preexec_fn=hear_signals,
         )
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,18 +1,19 @@
 from __future__ import annotations
 
-import functools
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from filelock import FileLock
 
+from environments import build_wheel
+from exporting import list_operations_once
 from stmg.checkpoints.card import Card
 from stmg.checkpoints.export import export_network
+from stmg.data.synthetic.dataset import RenderedVideo
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.runtimes.torch import TorchRuntime
@@ -23,19 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests st
 
 sys.modules.setdefault("openvino_telemetry", None)  # as stmg imports OpenVINO: it sends nothing, and waits for nobody
 
-export_to_onnx = torch.onnx.export
-
-
-def export_with_known_operations(*args: Any, **options: Any) -> Any:
-    """`torch.onnx.export`, which reads its list of operations anew for every graph: half of the time of a small one."""
-    from torch.onnx._internal.exporter._registration import ONNXRegistry
-
-    if not hasattr(ONNXRegistry.from_torchlib, "cache_info"):
-        ONNXRegistry.from_torchlib = staticmethod(functools.cache(ONNXRegistry.from_torchlib))
-    return export_to_onnx(*args, **options)
-
-
-torch.onnx.export = export_with_known_operations
+list_operations_once()
 
 EXPORT_SIZE = (64, 96)
 
@@ -102,10 +91,35 @@ def export_to(network, shared_folder):
     return export
 
 
+@pytest.fixture(scope="session")
+def wheel(shared_folder):
+    """The package, built once for all tests."""
+    pytest.importorskip("hatchling")
+    (path,) = shared_folder("wheel", build_wheel).glob("*.whl")
+    return path
+
+
 @pytest.fixture(params=["onnx", "openvino"])
 def folder(request, export_to):
     """An exported folder of each format."""
     return export_to(request.param)
+
+
+@pytest.fixture(scope="session")
+def render_once():
+    """Every run looks at the same few frames of streets, and rendering them takes longer than the rest of it."""
+    frames = {}
+    render = RenderedVideo._frame
+
+    def render_if_new(video, index):
+        key = (video.seed, video.size, index)
+        if key not in frames:
+            frames[key] = render(video, index)
+        return frames[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RenderedVideo, "_frame", render_if_new)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import httpx
 
 from stmg.serve.config import ServeConfig, StreamConfig
 from stmg.serve.run import make_server, open_socket, url_of
 from stmg.serve.service import Service
+from waiting import PATIENCE, wait_for
 
 
 @dataclass
@@ -32,18 +34,41 @@ class Running:
         assert response.status_code == 200, response.text
         return response.json()
 
-    def wait(self, condition: Callable[[dict[str, Any]], bool], name: str, seconds: float = 60.0) -> dict[str, Any]:
+    def wait(self, condition: Callable[[dict[str, Any]], object], name: str) -> dict[str, Any]:
         """The stream of this name, once something is true of it."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            info: dict[str, Any] = self.get(f"/api/streams/{name}")
-            if condition(info):
-                return info
-            time.sleep(0.05)
-        raise AssertionError(f"waited in vain; {info}")
+        return wait_for(lambda: self.get(f"/api/streams/{name}"), condition)
 
     def wait_live(self, name: str) -> dict[str, Any]:
         return self.wait(lambda info: info["status"]["state"] == "live", name)
+
+    def wait_frames(self, name: str, number: int) -> dict[str, Any]:
+        """The stream of this name, once so many more frames of it have results."""
+        before = count_frames(self.get(f"/api/streams/{name}"))
+        return self.wait(lambda info: count_frames(info) >= before + number, name)
+
+    @contextmanager
+    def paused(self, name: str, **controls: Any) -> Iterator[int]:
+        """Pause a stream meanwhile: no result comes any more, as a frame came that was not shown; the last one's index.
+
+        controls: changed too, and not changed back.
+        """
+        shown = self.service.find(name)
+        assert shown is not None
+        figures, came = shown.stream.figures, threading.Event()
+        arrive = figures.arrive
+        with mock.patch.object(figures, "arrive", lambda dropped: (arrive(dropped), came.set())):
+            assert self.client.patch(f"/api/streams/{name}", json={"paused": True, **controls}).status_code == 200
+            came.clear()
+            assert came.wait(PATIENCE)
+        try:
+            yield self.get(f"/api/streams/{name}")["figures"]["frame_index"]
+        finally:
+            self.client.patch(f"/api/streams/{name}", json={"paused": False})
+
+
+def count_frames(info: dict[str, Any]) -> int:
+    """Results of a stream until now."""
+    return sum(info["figures"]["frames"].values())
 
 
 @contextmanager
@@ -66,7 +91,7 @@ def run_server(config: ServeConfig) -> Iterator[Running]:
             yield Running(url.rstrip("/"), service, client)
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 
@@ -82,8 +107,11 @@ class Camera:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._stopped = threading.Event()
-        with socket.create_server(("127.0.0.1", 0)) as reserved:
-            self.port = reserved.getsockname()[1]
+        # Bound as long as it is there, so that nobody else gets the port while it is switched off.
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        self.port = self._reserved.getsockname()[1]
         self.url = f"tcp://127.0.0.1:{self.port}"
         self._thread: threading.Thread | None = None
 
@@ -98,6 +126,10 @@ class Camera:
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
+
+    def close(self) -> None:
+        self.stop()
+        self._reserved.close()
 
     def _serve(self, listener: socket.socket, stopped: threading.Event) -> None:
         with listener:

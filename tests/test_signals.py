@@ -9,6 +9,7 @@ import pytest
 
 from commands import alone
 from stmg.signals import ENDING, ending_as_interrupt, ignore_ending
+from waiting import PATIENCE
 
 
 @alone
@@ -46,7 +47,7 @@ for number in (signal.SIGTERM, signal.SIGHUP):
         with ending_as_interrupt() as received:
             child = os.fork()
             if not child:
-                time.sleep(5)
+                time.sleep(200)
                 os._exit(0)
             os.kill(child, number)
             assert os.waitpid(child, 0)[1] == number, "it was not ended by its signal"
@@ -56,6 +57,6 @@ for number in (signal.SIGTERM, signal.SIGHUP):
 
 
 def test_a_forked_process_is_ended_by_them_however_early_they_come():
-    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-import tomllib
-import venv
 import zipfile
-from importlib.metadata import distribution
-from pathlib import Path
 
 import pytest
 import yaml
@@ -18,62 +11,12 @@ import yaml
 import stmg
 from clips import clip
 from documents import ROOT
-
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Built from this checkout, without network."""
-    pytest.importorskip("hatchling")
-    out = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(out)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
-    (path,) = out.glob("*.whl")
-    return path
+from environments import PROJECT, make_environment, run
 
 
 @pytest.fixture(scope="module")
 def python(wheel, tmp_path_factory):
-    """The Python of an environment with the wheel and what it requires without extras, and nothing else."""
-    folder = tmp_path_factory.mktemp("venv")
-    venv.create(folder, with_pip=False)
-    (site,) = folder.glob("lib/python*/site-packages")
-    for name in base_requirements():
-        link_distribution(name, site)
-    python = folder / "bin" / "python"
-    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--no-index", "--quiet"]
-    subprocess.run([*command, str(wheel)], check=True, capture_output=True, text=True)
-    return python
-
-
-def base_requirements() -> set[str]:
-    """Names of what the package requires without extras, and what that requires in turn."""
-    found: set[str] = set()
-    waiting = list(PROJECT["dependencies"])
-    while waiting:
-        requirement = waiting.pop()
-        name = re.match(r"[\w.-]+", requirement)
-        if name is None or name[0] in found or re.search(r"extra\s*==|platform_system|sys_platform", requirement):
-            continue
-        found.add(name[0])
-        waiting += distribution(name[0]).requires or []
-    return found
-
-
-def link_distribution(name: str, site: Path) -> None:
-    """Make an installed package seen in another environment."""
-    installed = distribution(name)
-    for top in {file.parts[0] for file in installed.files or () if file.parts[0] not in ("..", "__pycache__")}:
-        if not (site / top).exists():
-            (site / top).symlink_to(Path(str(installed.locate_file(top))).resolve())
-
-
-def run(python: Path, *arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "COV"))}
-    return subprocess.run(
-        [str(python), *map(str, arguments)], cwd=folder, env=environment, capture_output=True, text=True, timeout=200
-    )
+    return make_environment(tmp_path_factory.mktemp("venv"), wheel)
 
 
 @pytest.mark.slow

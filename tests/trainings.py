@@ -13,6 +13,7 @@ from stmg.data.options import Augment, Data
 from stmg.training.processes import Machines
 from stmg.training.recipe import Recipe
 from stmg.training.trainer import StepReport, train
+from waiting import Held
 
 SIZE = (48, 64)
 CPU = Machines(device="cpu")
@@ -51,6 +52,21 @@ def stop_at(step: int) -> Any:
             raise KeyboardInterrupt
 
     return on_step
+
+
+def hold_at(step: int, held: Held) -> str:
+    """Code by which a training of another process is held in the middle of a step."""
+    return f"""
+{held.code}
+from stmg.training.base import BaseTraining
+forward, calls = BaseTraining.forward, []
+def forward_or_hold(self, batch):
+    calls.append(batch)
+    if len(calls) == {step}:
+        hold()
+    return forward(self, batch)
+BaseTraining.forward = forward_or_hold
+"""
 
 
 def last_weights(folder: Path) -> dict[str, Tensor]:

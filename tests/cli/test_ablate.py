@@ -1,8 +1,11 @@
+import pytest
+
 from commands import is_one_line, run_stmg
 from stmg.evaluation.ablate import TRAINING
 from stmg.evaluation.storage import read_result
 
 
+@pytest.mark.usefixtures("render_once")
 def test_a_checkpoint_on_labeled_streets_beside_another(tmp_path):
     arguments = ("--limit", 2, "--seeds", 1, "--size", "96x128", "--threads", 1, "--out", tmp_path)
     done = run_stmg("ablate", "small-streets", "street:0-0", *arguments, "--also", "itself=small-streets")

@@ -1,12 +1,12 @@
 import json
 import os
 import signal
-import time
 
 import pytest
 
 from clips import clip
 from commands import is_one_line, run_stmg, start_stmg
+from waiting import PATIENCE, Held, wait_for
 
 
 @pytest.fixture
@@ -72,6 +72,7 @@ def test_a_batch_writes_what_segment_writes(samples, tmp_path):
         (("--chunk", "5000", "--mode", "online"), "--chunk is for --mode offline"),
         (("--chunk", "5000", "--max-change", "2%"), "--chunk is for --mode offline without --max-change"),
         (("--out", "nowhere://x"), "nowhere://x cannot be reached"),
+        (("http://[",), "http://[ is no web address"),
         (("--fps", "0"), "fps is above 0; got 0.0"),
     ],
 )
@@ -99,20 +100,15 @@ def test_what_could_be_read_only_in_part_is_said(samples, tmp_path):
 
 
 def test_an_interruption_keeps_what_is_done(videos, tmp_path):
-    slow = tmp_path / "slow.py"
-    slow.write_text(
-        "import time\ndef box():\n    def segment(image):\n        time.sleep(0.1)\n"
-        "        return image.argmax(2)\n    return segment\n"
-    )
-    out = tmp_path / "out"
-    options = ("-m", f"{slow}:box", "-o", out, "--scheduler", "always-key", "--motion", "dis", "--save", "records")
+    held, out = Held(tmp_path), tmp_path / "out"
+    model = held.write_network(tmp_path / "held.py", call=30)  # in the second video of twenty frames
+    options = ("-m", model, "-o", out, "--scheduler", "always-key", "--motion", "dis", "--save", "records")
     process = start_stmg("batch", videos, *options)
-    for _ in range(600):
-        if (out / "one.mp4" / "done.json").exists() and any((out / ".work").glob("*/records.jsonl")):
-            break
-        time.sleep(0.05)
+    held.wait(process)
+    wait_for(lambda: (out / "one.mp4" / "done.json").exists() and any((out / ".work").glob("*/records.jsonl")))
     os.kill(process.pid, signal.SIGINT)
-    printed, _ = process.communicate(timeout=60)
+    held.release()
+    printed, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert "interrupted; the same command goes on with what is missing" in printed
     assert {path.name for path in out.iterdir()} == {"one.mp4", "manifest.jsonl"}

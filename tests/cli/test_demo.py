@@ -11,7 +11,7 @@ from stmg.evaluation import comparison
 @pytest.mark.slow
 def test_the_demo_makes_what_it_promises(tmp_path):
     assert MODEL in shipped_names()
-    done = run_stmg("demo", "--frames", 12, "--threads", 1, "--out", tmp_path, columns=80)
+    done = run_stmg("demo", "--frames", 6, "--threads", 1, "--out", tmp_path, columns=80)
     assert done.returncode == 0, done.stderr
     methods = (
         comparison.NETWORK,
@@ -27,7 +27,7 @@ def test_the_demo_makes_what_it_promises(tmp_path):
         assert head in done.stdout
     assert "…" not in done.stdout  # the tables fit 80 columns
     assert all(command in done.stdout for command in NEXT)
-    for folder, frames in (("drive", 12), ("fixed-camera", 6)):
+    for folder, frames in (("drive", 6), ("fixed-camera", 4)):
         for name in ("street.mp4", "overlay.mp4", "side-by-side.mp4", "timeline.png"):
             assert (tmp_path / folder / name).stat().st_size > 1000
         levels = [json.loads(line)["level"] for line in (tmp_path / folder / "records.jsonl").read_text().splitlines()]

@@ -54,7 +54,7 @@ def test_an_export_in_the_papers_mode_gives_the_same_figures_each_time(samples, 
 
         monkeypatch.setattr(ExportedRuntime, "compile_pattern", compile_slowly)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / str(seconds)))
-        options = ("--scheduler", "paper", "--motion", "none", "--mode", "online", "--threads", 1)
+        options = ("--scheduler", "paper", "--motion", "none", "--mode", "online", "--threads", 1, "--limit", 10)
         done = run_stmg("evaluate", export_to("onnx"), samples.video, *options, "--out", tmp_path)
         assert done.returncode == 0, done.stderr
         result = read_result(tmp_path / "evaluation.json")

@@ -40,7 +40,7 @@ def test_help_lists_every_verb_with_a_line_about_it():
 
 @pytest.mark.parametrize("verb", [*((verb,) for verb in VERBS), ("data", "check")], ids=" ".join)
 def test_the_help_of_each_verb_fits_a_terminal(verb):
-    done = spawn_stmg(*verb, "--help", columns=80)
+    done = run_stmg(*verb, "--help", columns=80)
     assert done.returncode == 0, done.stderr
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "…" not in done.stdout

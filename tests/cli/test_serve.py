@@ -36,3 +36,14 @@ def test_what_the_mode_does_not_use_is_refused(tmp_path, monkeypatch, options, m
     assert message in done.stderr
     for online in (("--mode", "online"), ("--settings", tmp_path / "online.yaml")):
         assert run_stmg("serve", "street:1", "-m", "small-streets", *options[:2], *online).returncode == 0
+
+
+def test_a_server_knows_the_port_that_was_left_open(monkeypatch):
+    ports = []
+    monkeypatch.setattr(
+        "stmg.serve.run.serve",
+        lambda service, listener: ports.append((service.config.port, listener.getsockname()[1])),
+    )
+    assert run_stmg("serve", "street:1", "-m", "small-streets", "--port", "0").returncode == 0
+    ((known, own),) = ports
+    assert known == own > 0

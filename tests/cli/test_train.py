@@ -8,8 +8,10 @@ import typer
 from commands import is_one_line, run_stmg, start_stmg
 from stmg.cli.train import StepReporter, train
 from stmg.training.trainer import StepReport
+from trainings import hold_at
+from waiting import PATIENCE, Held
 
-STEPS = 60
+STEPS = 12
 RECIPE = f"""
 network: small
 steps: {STEPS}
@@ -54,16 +56,16 @@ def test_what_cannot_be_trained_is_refused_in_a_line(tmp_path, monkeypatch, argu
 def test_a_signal_ends_the_step_saves_and_the_same_command_goes_on(recipe, tmp_path):
     out = tmp_path / "run"
     command = ("train", recipe, "--out", out, "--device", "cpu", "--threads", 1)
-    process = start_stmg(*command)
-    for line in process.stdout:
-        if re.search(rf"step \d+/{STEPS}", line):
-            break
+    held, stopped = Held(tmp_path), 5
+    process = start_stmg(*command, before=hold_at(stopped, held))
+    held.wait(process)
     process.send_signal(signal.SIGTERM)
-    printed, error = process.communicate(timeout=60)
+    held.release()
+    printed, error = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + signal.SIGTERM, error
     assert "Traceback" not in error
-    stopped = int(re.search(r"stopped after step (\d+) and saved; the same command resumes", printed)[1])
-    assert 0 < stopped < STEPS
+    assert re.search(rf"step \d+/{STEPS}", printed)
+    assert f"stopped after step {stopped} and saved; the same command resumes" in printed
     assert not (out / "last").exists()
     done = run_stmg(*command)
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from documents import ROOT
+from waiting import PATIENCE
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
@@ -23,7 +24,8 @@ def printed(cell) -> str:
 def test_a_notebook_runs(path, tmp_path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
-    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    resources = {"metadata": {"path": str(tmp_path)}}
+    nbclient.NotebookClient(notebook, timeout=PATIENCE, startup_timeout=PATIENCE, resources=resources).execute()
     text = "".join(map(printed, notebook.cells))
     miou = {name.strip(): float(value) for name, value in re.findall(r"^(.+?) +mIoU +([\d.]+)", text, re.MULTILINE)}
     assert miou["every frame"] > miou["offline"] > miou["online"] > miou["labels copied"]

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import av
@@ -17,6 +18,8 @@ from commands import run_stmg
 from documents import ROOT, SHELL, Block, read_blocks, relative, split_commands
 from graphs import save_one_channel, save_tflite
 from stmg.data.synthetic.scene import render
+from stmg.evaluation.measuring.speed import mean_ms
+from stmg.training.adapt.settings import AdaptSettings
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 RUNNABLE = ("python", *SHELL[1:])
@@ -86,9 +89,12 @@ def drive(tmp_path_factory):
 
 
 @pytest.fixture
-def folder(drive, tmp_path, monkeypatch):
+def folder(drive, render_once, tmp_path, monkeypatch):
     # A process for each row of a benchmark takes most of its time; test_memory.py measures a real one.
     monkeypatch.setattr("stmg.evaluation.benchmark.peak_memory", lambda make_segmenter, frames, mode: 10**8)
+    monkeypatch.setattr("stmg.evaluation.benchmark.mean_ms", partial(mean_ms, seconds=0.01))
+    monkeypatch.setattr("stmg.evaluation.tune.DIS_LEVELS", {"dis": None})  # of some forty settings ten
+    monkeypatch.setitem(AdaptSettings.__init__.__kwdefaults__, "checks", 4)  # clips instead of forty
     shutil.copy(drive, tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -120,6 +126,7 @@ def run_page(page: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=relative)
 def test_a_page_runs(page, folder):
     text = page.read_text()

@@ -14,7 +14,6 @@ from stmg.evaluation.benchmark import benchmark
 from stmg.evaluation.measuring import live
 from stmg.evaluation.measuring.clip import read_clip
 from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
-from stmg.evaluation.results import Latency
 from stmg.streaming.motion import DisMotion
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Frame
@@ -159,7 +158,7 @@ def test_realtime_is_scored_on_every_frame_of_each_video(monkeypatch, dataset):
         played.extend(len(video) for video in videos)
         for truth in clip.truths:
             on_frame(SimpleNamespace(labels=truth))
-        return live.LiveFigures(Latency(1, 1, 1), 0, 0, 1, dropped=3, stale=0)
+        return live.LiveFigures((1.0,), 0, 0, 1, dropped=3, stale=0)
 
     monkeypatch.setattr(module, "read_clip", lambda *given: clip)
     monkeypatch.setattr(module, "run_live", show_truths)

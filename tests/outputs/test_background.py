@@ -10,6 +10,7 @@ import pytest
 from results import result
 from stmg.outputs.background import Background
 from stmg.outputs.sink import Sink, Sinks
+from waiting import PATIENCE
 
 
 class Listed(Sink):
@@ -21,7 +22,7 @@ class Listed(Sink):
 
     def write(self, result):
         if self._gate is not None:
-            assert self._gate.wait(10)
+            assert self._gate.wait(PATIENCE)
         if self._bad is not None and result.index >= self._bad:
             raise OSError(28, f"no space for {result.index}")
         self.indices.append(result.index)
@@ -63,7 +64,7 @@ def test_the_caller_does_not_wait_for_the_sink_until_the_queue_is_full():
     assert fourth.is_alive()
     assert inner.indices == []
     gate.set()
-    fourth.join(10)
+    fourth.join(PATIENCE)
     assert not fourth.is_alive()
     sink.close()
     assert inner.indices == [0, 1, 2, 3]

@@ -16,6 +16,7 @@ from stmg.errors import SettingsError
 from stmg.outputs import video_file
 from stmg.outputs.join import join_videos
 from stmg.outputs.overlay_video import OverlayVideo
+from waiting import PATIENCE
 
 
 def decoded(path: Path) -> list[Any]:
@@ -98,7 +99,7 @@ os._exit(9)
 def test_a_killed_process_leaves_a_video_that_plays(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"overlay.{ending}"
     command = [sys.executable, "-c", KILLED, str(path), str(Path(__file__).parents[1])]
-    assert subprocess.run(command, timeout=60, check=False).returncode == 9
+    assert subprocess.run(command, timeout=PATIENCE, check=False).returncode == 9
     frames = decoded(path)
     assert len(frames) >= 50  # all but the last two seconds
     assert np.abs(frames[49][1].astype(int) - result(49).plot(0.5)).mean() < 12

@@ -13,8 +13,8 @@ STEADY = {"frames": 100, "memory": 100 * MEGABYTE, "most_memory": 100 * MEGABYTE
 
 @pytest.mark.parametrize("mode", ["online", "offline"])
 def test_streams_over_one_model_in_threads_are_as_alone(mode):
-    trial = run_side_by_side(build_segmenter(), mode, 16, 12, SIZE)
-    assert trial.frames == 16 * 12
+    trial = run_side_by_side(build_segmenter(), mode, 8, 12, SIZE)
+    assert trial.frames == 8 * 12
     assert trial.different == []
 
 

@@ -17,6 +17,7 @@ from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.manifest import MANIFEST
 from stmg.runtimes.patterns import ORIGIN, PatternCache, content_digest, disk_cache, file_stamps
 from stmg.streaming.masks import Masks
+from waiting import PATIENCE, wait_for
 from zoo import one_by_one, panning
 
 SIZE = (64, 96)
@@ -97,7 +98,7 @@ def test_a_new_pattern_never_makes_a_frame_wait(folder, monkeypatch):
     runtime.expect_partial()
     closed = (False,) * runtime.num_blocks
     release, compile_ = threading.Event(), runtime.compile_pattern
-    monkeypatch.setattr(runtime, "compile_pattern", lambda keep: release.wait(10) and compile_(keep))
+    monkeypatch.setattr(runtime, "compile_pattern", lambda keep: release.wait(PATIENCE) and compile_(keep))
     frame = runtime.prepare(panning(1, SIZE)[0])
     whole = runtime.full(frame)
     masks = Masks(closed, np.ones((2, 2), np.float32))
@@ -153,20 +154,16 @@ def test_a_pattern_is_compiled_once_it_has_come_twice(folder):
     closed = (False,) * runtime.num_blocks
     frame = runtime.prepare(panning(1, SIZE)[0])
     previous, masks = runtime.full(frame).features, Masks(closed, np.ones((2, 2), np.float32))
+    wait_for(count_compiling, lambda number: number == 0)  # of the tests before
     for _ in range(2):
-        assert threads_named("stmg-compile") == 0
+        assert count_compiling() == 0
         assert all(runtime.partial(frame, masks, previous, None, 1.0).keep)
-    deadline = time.monotonic() + 60
-    while any(runtime.partial(frame, masks, previous, None, 1.0).keep) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert runtime.partial(frame, masks, previous, None, 1.0).keep == closed
-    while threads_named("stmg-compile") and time.monotonic() < deadline:  # it does not outlive its work
-        time.sleep(0.01)
-    assert threads_named("stmg-compile") == 0
+    wait_for(lambda: runtime.partial(frame, masks, previous, None, 1.0).keep, lambda keep: keep == closed)
+    wait_for(count_compiling, lambda number: number == 0)  # it does not outlive its work
 
 
-def threads_named(name):
-    return sum(thread.name == name for thread in threading.enumerate())
+def count_compiling():
+    return sum(thread.name == "stmg-compile" for thread in threading.enumerate())
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files cannot be counted here")
@@ -281,7 +278,7 @@ masks = Masks((False,) * runtime.num_blocks, np.ones((2, 2), np.float32))
 for _ in range(2):
     runtime.partial(frame, masks, runtime.full(frame).features, None, 1.0)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
 
 

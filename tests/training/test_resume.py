@@ -5,7 +5,6 @@ import math
 import os
 import signal
 import subprocess
-import time
 
 import pytest
 import torch
@@ -15,7 +14,8 @@ from stmg.errors import SettingsError, TrainingError
 from stmg.training.base import BaseTraining
 from stmg.training.recipe import format_recipe
 from stmg.training.trainer import train
-from trainings import CPU, last_weights, run, same_weights, stop_at, street, tiny_recipe
+from trainings import CPU, hold_at, last_weights, run, same_weights, stop_at, street, tiny_recipe
+from waiting import PATIENCE, Held
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +59,16 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path, whole, monkeypatch):
 @pytest.mark.slow
 def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path):
     path = tmp_path / "recipe.yaml"
-    path.write_text(format_recipe(tiny_recipe(steps=40, save_every=5, evaluate_every=40)))
+    path.write_text(format_recipe(tiny_recipe(steps=12, save_every=5, evaluate_every=12)))
     options = ("train", path, "--device", "cpu", "--threads", 1, "--out")
     assert run_stmg(*options, tmp_path / "whole").returncode == 0
-    victim = start_stmg(*options, tmp_path / "killed")
-    state, deadline = tmp_path / "killed" / "state.pt", time.monotonic() + 120
-    while not state.exists() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    held = Held(tmp_path)
+    victim = start_stmg(*options, tmp_path / "killed", before=hold_at(8, held))
+    held.wait(victim)
+    assert (tmp_path / "killed" / "state.pt").exists()
     victim.kill()
     try:
-        victim.communicate(timeout=60)
+        victim.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
         pytest.fail("the killed run did not end")
     assert victim.returncode == -signal.SIGKILL
