@@ -29,10 +29,7 @@ Model = Annotated[str, typer.Argument(help=MODEL_HELP, show_default=False)]
 Data = Annotated[str, typer.Argument(help=DATA_HELP, show_default=False)]
 Split = Annotated[str, typer.Option(metavar="NAME", help="Split of the dataset.")]
 Size = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HEIGHTxWIDTH", help="Frame size, such as 360x480. Default: the model's own, 360x480 if it has none."
-    ),
+    str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Frame size. Default: the model's own, 360x480 if none.")
 ]
 Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N frames of each video.")]
 Areas = Annotated[bool, typer.Option("--areas", help="Write the share of pixels of each class into the records.")]
@@ -164,9 +161,8 @@ MaxChange = Annotated[
     str | None,
     typer.Option(
         metavar="SHARE",
-        help="Share of the pixels whose label may differ from the network's, such as 2% or 0.02. Computed frames are "
-        "compared with the labels carried to them, and the drift budget (how often the network runs) follows. "
-        "Default: the budget is not adjusted.",
+        help="Share of the pixels whose label may differ from the network's, such as 2% or 0.02: the drift budget (how "
+        "often the network runs) follows what computed frames change. Default: the budget stays as it is.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]
@@ -174,9 +170,8 @@ Mode = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="offline (a frame looks at computed frames before and after it), online (only before) or realtime (the "
-        "network runs in the background, no frame waits for it). Default: offline for files, realtime for live "
-        "sources; online with a scheduler that computes partial frames, such as paper.",
+        help="offline (looks at computed frames before and after), online (only before) or realtime (no frame waits "
+        "for the network). Default: offline for files, realtime for live sources, online with partial frames.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]
