@@ -138,14 +138,9 @@ def carry_corrected(
     return warp_corrected(corrector, anchor.shown, anchor.evidence, flow, image, anchor.threshold)
 
 
-def blend_corrected(corrector: Corrector | None, frame: Between) -> tuple[Segmentation, Map | None]:
-    """What a frame between two anchors shows, corrected in one pass that sees both; and the mask, if there is one."""
-    anchor = correct_between(corrector, frame)
-    return anchor.shown, anchor.mask
-
-
 def correct_between(corrector: Corrector | None, frame: Between) -> Anchor:
-    """A frame between two anchors, blended and corrected, to take others from as from an anchor."""
+    """A frame between two anchors, blended and corrected in one pass that sees both, to take others from as from an
+    anchor."""
     left, right = frame.left.anchor, frame.right.anchor
     shown = blend_segmentation(frame)
     if corrector is None or left.evidence is None or right.evidence is None:

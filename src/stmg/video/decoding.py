@@ -85,11 +85,9 @@ class Container(Reader):
             raise VideoError(f"{self.name} holds no frame that can be decoded; check that it is complete")
         # The last frame is shown for a while too; where the rate varies, perhaps as long as any other was, or as its
         # packet says, which need not be the last: packets come in the order of decoding.
-        if self._seconds and self._seconds - clock.now > max(clock.longest_step, self._longest_packet) + 0.5:
-            self._ending = f"it ends after {clock.now:.1f} of {self._seconds:.1f} seconds"
-            self._note()
-        if self._end and self._end - self._reached > max(clock.longest_step, self._longest_packet) + 0.5:
-            self._ending = f"it ends after {self._reached:.1f} of {self._end:.1f} seconds"
+        reached, end = (clock.now, self._seconds) if self._seconds else (self._reached, self._end)
+        if end and end - reached > max(clock.longest_step, self._longest_packet) + 0.5:
+            self._ending = f"it ends after {reached:.1f} of {end:.1f} seconds"
             self._note()
 
     def close(self) -> None:

@@ -58,8 +58,7 @@ def adapt(
         segmenter = stmg.load("lite0-adapted")
     """
     spec = open_adapted(as_spec(model))
-    start = None if spec.corrector in (None, "none") else Path(spec.corrector)
-    identity = identify(spec, start)  # first of all: it takes the packages that copying the model will take
+    identity = identify(spec)  # first of all: it takes the packages that copying the model will take
     settings, folder = settings or AdaptSettings(), Path(out)
     if not is_export(spec.name):  # an export is copied over one
         refuse_export(folder)
@@ -72,8 +71,8 @@ def adapt(
         segmenter.fit_motion(videos[0].image(0, size))
     motion, frames = segmenter.settings.motion.name, sum(map(len, videos))
     device = find_device(spec.device)
-    first = None if start is None else load_corrector_network(start)
-    adapted = train_corrector(segmenter, videos, folder / STATE, size, settings, device, on_progress, identity, first)
+    start = None if spec.corrector in (None, "none") else load_corrector_network(Path(spec.corrector))
+    adapted = train_corrector(segmenter, videos, folder / STATE, size, settings, device, on_progress, identity, start)
     check, whole = adapted.check, False
     if check.helps:
         notes: dict[str, object] = {
@@ -106,14 +105,13 @@ def read_motion(folder: Path) -> str | None:
         return None  # the run will say that it is damaged
 
 
-def identify(spec: ModelSpec, start: Path | None = None) -> str:
-    """Which weights a model has: another file, or a file that was written since, is another model.
-
-    start: the folder of the corrector to go on from.
-    """
-    files = [*list_model_files(spec), *list_companion_files(replace(spec, corrector="none"))]
+def identify(spec: ModelSpec) -> str:
+    """Which weights a model has, and the corrector to go on from: another file, or one that was written since, is
+    another model."""
+    spec = replace(spec, corrector=spec.corrector or "none")  # one beside the model is not gone on from
+    files = [*list_model_files(spec), *list_companion_files(spec)]
     stamps = [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.is_file()]
-    return "; ".join([spec.name, *sorted(stamps), *([] if start is None else [f"from {start.resolve()}"])])
+    return "; ".join([spec.name, *sorted(stamps)])
 
 
 def list_videos(sources: Sequence[str | Path]) -> list[Video]:

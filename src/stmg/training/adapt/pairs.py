@@ -17,9 +17,9 @@ from stmg.streaming.anchors import (
     Anchor,
     Between,
     Side,
-    blend_corrected,
     carry_corrected,
     compute_anchor,
+    correct_between,
     view_between,
 )
 from stmg.streaming.correction import Corrector, view_warped
@@ -96,7 +96,7 @@ def find_cases(clip: Clip, runtime: Runtime, watching: Corrector, rng: np.random
 def carry_case(case: Case, corrector: Corrector | None) -> Labels:
     """The labels that a stream would show of the frame."""
     if len(case.sides) == 2:
-        return blend_corrected(corrector, Between(*case.sides, case.image))[0].labels
+        return correct_between(corrector, Between(*case.sides, case.image)).labels
     (side,) = case.sides
     return carry_corrected(corrector, side.anchor, side.flow, case.image)[0].labels
 
