@@ -1,7 +1,7 @@
 """What the choice of blocks is worth: each block alone, patterns at random beside the learned ones, and how gates vary.
 
-Every second frame is computed whole, the one after it partially, as in the paper: nothing is warped. Whole frames and
-masks are computed once; then only what blocks run differs.
+Every second frame is computed whole, the one after it partially, as in the paper: nothing is warped, masks are as
+generated. Whole frames and masks are computed once; then only what blocks run differs.
 
     python benchmarks/blocks.py MODEL CAMVID [--scale 1.0] [--patterns 10] [--out out/blocks.json]
 """

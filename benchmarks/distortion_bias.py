@@ -1,7 +1,7 @@
 """What the distortion bias of dbb-DBB does: how pruning goes with the distortion (the paper's figure 8), and the mIoU.
 
-Every second frame is partial, nothing is warped. A network that was trained with the bias is also run without it, its
-threshold set so that as many blocks are kept.
+Every second frame is partial, nothing is warped, masks are as generated. A network that was trained with the bias is
+also run without it, its threshold set so that as many blocks are kept.
 
     python benchmarks/distortion_bias.py CAMVID ddrnet39-camvid [runs/NAME/last ...] [--out out/distortion.json]
 """
@@ -23,6 +23,7 @@ from stmg.data.catalogue import open_dataset
 from stmg.data.dataset import Dataset
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.measuring.streams import load_into_memory, stream_figures
+from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import FixedPeriod, Level
 
 SIZE = (360, 480)
@@ -38,7 +39,12 @@ def main() -> None:
     dataset = load_into_memory(open_dataset(arguments.data), "val", SIZE, None)
     rows = {}
     for name in arguments.models:
-        settings: dict[str, Any] = {"motion": "none", "scheduler": FixedPeriod(2), "partial_scale": arguments.scale}
+        settings: dict[str, Any] = {
+            "motion": "none",
+            "scheduler": FixedPeriod(2),
+            "partial_scale": arguments.scale,
+            "masking": Masking(gain=1.0),
+        }
         segmenter = stmg.load(name, corrector="none", **settings)
         runtime: Any = segmenter.runtime
         generator = runtime.network.mask_generator

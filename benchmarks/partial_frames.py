@@ -2,7 +2,7 @@
 
 Every second frame is partial (R = 2), or the paper's scheduler chooses.
 
-    python benchmarks/partial_frames.py MODEL CAMVID [--scale 0.8] [--thresholds 0.47 0.45]
+    python benchmarks/partial_frames.py MODEL CAMVID [--scale 0.7] [--thresholds 0.47 0.45]
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("data")
-    parser.add_argument("--scale", type=float, default=0.8, help="of partial frames")
+    parser.add_argument("--scale", type=float, help="of partial frames; the model's own if not given")
     parser.add_argument("--thresholds", type=float, nargs="*", default=(0.47, 0.45), help="of the gates, to try too")
     arguments = parser.parse_args()
     segmenter = stmg.load(arguments.model, corrector="none")
@@ -38,7 +38,8 @@ def main() -> None:
     table = Table("partial frames", title=f"{arguments.model}, whole {base.miou:.2f}")
     for head in ("blocks kept", "mIoU", "drop", "MACs"):
         table.add_column(head, justify="right")
-    for name, stream in rows(segmenter, arguments.scale, arguments.thresholds):
+    scale = arguments.scale or segmenter.settings.partial_scale
+    for name, stream in rows(segmenter, scale, arguments.thresholds):
         found = stream_figures(stream, video, "val", SIZE)
         drop = 100 * (found.miou / base.miou - 1)
         share = 100 * found.cost.macs / base.cost.macs if found.cost and base.cost else float("nan")
@@ -51,9 +52,11 @@ def rows(segmenter: VideoSegmenter, scale: float, thresholds: list[float]) -> It
     still: dict[str, Any] = {"scheduler": FixedPeriod(2), "motion": "none", "max_change": None, "partial_scale": scale}
     yield "at full scale, pruning alone", segmenter.another(**{**still, "partial_scale": 1.0})
     yield f"at {scale} of the scale", segmenter.another(**still)
+    yield "  mask as generated, not multiplied", segmenter.another(**still, masking=Masking(gain=1.0))
     yield "  all blocks", segmenter.another(**still, masking=Masking(pruning="none"))
     yield "  gamma2 = 0.95", segmenter.another(**{**still, "scheduler": PaperScheduler()})
     yield "  warped along the motion", segmenter.another(**{**still, "motion": "dis-fine"})
+    yield "  the same, two of three", segmenter.another(**{**still, "motion": "dis-fine", "scheduler": FixedPeriod(3)})
     runtime: Any = segmenter.runtime
     threshold = runtime.network.mask_generator.pruning.threshold
     learned = float(threshold)

@@ -198,6 +198,15 @@ RUNS = (
         minutes=3,
     ),
     Run(
+        name="ddrnet39-camvid-every-second",
+        page="ddrnet39-camvid",
+        command=(
+            *("benchmark", "ddrnet39-camvid", CAMVID, "--mode", "online", "--scheduler", "fixed:period=2"),
+            *("--motion", "none", "--corrector", "none", "--frames", "101", "--repeats", "2"),
+        ),
+        minutes=5,
+    ),
+    Run(
         name="ddrnet39-camvid-ablations",
         page="ddrnet39-camvid",
         command=("ablate", "ddrnet39-camvid", CAMVID, "--seeds", "2"),

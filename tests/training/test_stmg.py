@@ -5,7 +5,9 @@ import torch
 
 from stmg import accelerate
 from stmg.data.clips import UNLABELED
+from stmg.gating.mask_generator import SoftMasks
 from stmg.networks import build
+from stmg.streaming.masks import Masking, Masks
 from stmg.training.batches import Batch
 from stmg.training.recipe import Loss, Stmg
 from stmg.training.stmg import StmgTraining
@@ -115,6 +117,13 @@ def test_frozen_norms_are_those_that_have_statistics(weight_sets):
 
 def test_a_constant_mask_needs_no_distortion_map():
     assert float(training(constant_mask=0.8)(clip())["reconstruction"]) == 0
+
+
+def test_training_blends_by_the_mask_that_a_stream_uses():
+    changed = torch.rand(1, 1, 6, 8)
+    masks = SoftMasks(torch.ones(1, 2), changed, torch.zeros(1, 2))
+    used = Masking()(Masks((True, True), changed[0, 0].numpy()), 0).changed
+    assert training()._spatial_mask(masks)[0, 0].numpy() == pytest.approx(used)
 
 
 def test_partial_frames_at_a_smaller_scale():

@@ -9,11 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from stmg.checkpoints.silence import without_warnings_logged
 from stmg.errors import ModelError, first_line
-from stmg.gating.aggregation import aggregate
+from stmg.gating.aggregation import aggregate, downscale
 from stmg.gating.gates import Pass
 from stmg.gating.mask_generator import MaskGenerator
 from stmg.runtimes.openvino import import_openvino
@@ -52,10 +51,7 @@ class PartialGraph(nn.Module):
     def forward(self, image: Tensor, changed: Tensor, *before: Tensor) -> tuple[Tensor, ...]:
         pairs: list[tuple[int, Tensor, Tensor]] = []
         now = Pass(blend=lambda current: aggregate(current, list(before), changed), pairs=pairs)
-        normalized = self.normalize(image)
-        if self.scale != 1:
-            normalized = F.interpolate(normalized, scale_factor=self.scale, mode="bilinear", align_corners=False)
-        output = self.run(self.network, normalized, now)
+        output = self.run(self.network, downscale(self.normalize(image), self.scale), now)
         self.order = [block for block, _, _ in pairs]
         taps = [tensor for _, skipped, given in pairs for tensor in (skipped, given)]
         return (output.logits, *output.features, *taps)

@@ -142,12 +142,14 @@ def list_settings(segmenter: VideoSegmenter, has_vectors: bool = False) -> list[
     full_scale = Setting(
         REUSE, "pruned and reused, partial frames at full scale", {**paper, "partial_scale": 1.0}, timed=True
     )
+    generated = Setting(MASKS, "m_sp as generated (gain 1)", {**paper, "masking": replace(own, gain=1.0)})
     other_scale = segmenter.settings.partial_scale < 1 and segmenter.runtime.input_size is None  # an export has one
     return [
         Setting(MASKS, "random block pruning", {**paper, "masking": replace(own, pruning="random")}, random=True),
         Setting(MASKS, "random spatial masking", {**paper, "masking": replace(own, spatial="random")}, random=True),
         Setting(MASKS, "uniform blending (m_sp = m_avg)", {**paper, "masking": replace(own, spatial="uniform")}),
         Setting(MASKS, "uniform blending (m_sp = 0.5)", {**paper, "masking": replace(own, spatial=0.5)}),
+        *([generated] if own.spatial == "adaptive" and own.gain != 1 else []),
         Setting(MASKS, _describe_masking(own), paper),
         Setting(SCHEDULES, "distortion-aware (γ = 0.95)", paper),
         Setting(SCHEDULES, "distortion-aware (γ = 0.9)", {**paper, "scheduler": PaperScheduler(after_partial=0.9)}),

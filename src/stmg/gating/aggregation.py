@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
+from stmg.streaming.masks import partial_size
+
 
 def aggregate(current: list[Tensor], previous: list[Tensor], changed: Tensor) -> list[Tensor]:
     """π' = m_sp π_cur + (1 - m_sp) π_pre for each map (N, C, h, w); `changed` is (N, 1, any h, any w).
@@ -12,6 +14,11 @@ def aggregate(current: list[Tensor], previous: list[Tensor], changed: Tensor) ->
     Current features of another size, from a frame computed at a smaller scale, are brought to that of the previous.
     """
     return [_blend(now, before, changed) for now, before in zip(current, previous, strict=True)]
+
+
+def downscale(image: Tensor, scale: float) -> Tensor:
+    """An image (N, C, H, W) at the size at which partial frames are computed."""
+    return _resize(image, partial_size((image.shape[2], image.shape[3]), scale))
 
 
 def _blend(now: Tensor, before: Tensor, changed: Tensor) -> Tensor:

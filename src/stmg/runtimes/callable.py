@@ -15,7 +15,7 @@ from stmg.runtimes.arrays import fuse_logits
 from stmg.runtimes.labels import Foreground
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map
-from stmg.streaming.masks import Masks
+from stmg.streaming.masks import Masks, partial_size
 from stmg.streaming.runtime import Output
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Image, resize_image
@@ -85,8 +85,7 @@ class CallableRuntime:
                 "this function gives labels, not logits, so there is nothing to blend on a partial frame; "
                 "choose a scheduler without partial frames"
             )
-        height, width = prepared.shape[:2]
-        smaller = resize_image(prepared, (max(1, round(height * scale)), max(1, round(width * scale))))
+        smaller = resize_image(prepared, partial_size((prepared.shape[0], prepared.shape[1]), scale))
         logits = self.fuse(self._call(smaller), previous, flow, 1 - masks.changed)
         return Output(logits, logits)
 

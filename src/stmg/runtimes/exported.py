@@ -27,7 +27,7 @@ from stmg.runtimes.patterns import (
 )
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map
-from stmg.streaming.masks import Masks
+from stmg.streaming.masks import Masks, partial_area
 from stmg.streaming.runtime import Output
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Image, resize_image
@@ -171,7 +171,7 @@ class ExportedRuntime:
     def cost(
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
     ) -> Cost | None:
-        return self.manifest.costs.of_frame(level, keep, scale, masked)
+        return self.manifest.costs.of_frame(level, keep, partial_area(size, scale), masked)
 
     def compile_pattern(self, keep: Pattern) -> Run:
         """The graph of partial frames without the closed blocks."""

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate, copy_where_written_on, weight_dtype
-from stmg.gating.aggregation import aggregate
+from stmg.gating.aggregation import aggregate, downscale
 from stmg.gating.compilation import compile_full
 from stmg.gating.counting import synchronize
 from stmg.gating.folding import fold_batch_norm
@@ -24,7 +24,7 @@ from stmg.runtimes.labels import Foreground
 from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 from stmg.streaming.cost import Cost, NetworkCost
 from stmg.streaming.flow import Flow, Map
-from stmg.streaming.masks import Masks
+from stmg.streaming.masks import Masks, partial_area
 from stmg.streaming.runtime import Output
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Image
@@ -181,11 +181,8 @@ class TorchRuntime:
         def blend(current: list[Tensor]) -> list[Tensor]:
             return aggregate(current, [warp_tensor(before, flow) for before in previous], changed)
 
-        image = prepared
-        if scale != 1:
-            image = F.interpolate(prepared, scale_factor=scale, mode="bilinear", align_corners=False)
         with self._autocast():
-            return _output(self.network.partial(image, masks.keep, blend))
+            return _output(self.network.partial(downscale(prepared, scale), masks.keep, blend))
 
     @torch.inference_mode()
     def fuse(self, now: Tensor, before: Tensor, flow: Flow | None, share: Map) -> Tensor:
@@ -219,7 +216,7 @@ class TorchRuntime:
             if len(self._costs) > 15:  # a stream that keeps changing its size must not fill the memory
                 self._costs.clear()
             self._costs[size] = costs
-        return costs.of_frame(level, keep, scale, masked)
+        return costs.of_frame(level, keep, partial_area(size, scale), masked)
 
     def _autocast(self) -> AbstractContextManager[object]:
         dtype = PRECISIONS[self.precision]

@@ -34,13 +34,13 @@ class NetworkCost(NamedTuple):
     block_params: tuple[int, ...]
     mask_params: int
 
-    def of_pass(self, keep: Sequence[bool], scale: float = 1.0) -> int:
-        """Executed by the network with some blocks skipped, at a smaller scale; the head always runs at full scale."""
+    def of_pass(self, keep: Sequence[bool], area: float = 1.0) -> int:
+        """Executed by the network with some blocks skipped, on a share of the pixels; the head always has all."""
         skipped = sum(macs for macs, runs in zip(self.blocks, keep, strict=True) if not runs)
-        return round((self.network - self.head - skipped) * scale**2) + self.head
+        return round((self.network - self.head - skipped) * area) + self.head
 
-    def of_frame(self, level: Level, keep: Sequence[bool], scale: float = 1.0, masked: bool = False) -> Cost | None:
-        """Executed by a frame of a level; `masked` if the mask generator looked at it.
+    def of_frame(self, level: Level, keep: Sequence[bool], area: float = 1.0, masked: bool = False) -> Cost | None:
+        """Executed by a frame of a level, partial ones on a share of the pixels; `masked` if the mask generator looked.
 
         None where the network ran and nothing was counted: its operations are none that are known.
         """
@@ -52,4 +52,4 @@ class NetworkCost(NamedTuple):
         if level is Level.KEY:
             return Cost(masks.macs + self.network, self.head, masks.params + self.params)
         skipped = sum(params for params, runs in zip(self.block_params, keep, strict=True) if not runs)
-        return Cost(masks.macs + self.of_pass(keep, scale), self.head, masks.params + self.params - skipped)
+        return Cost(masks.macs + self.of_pass(keep, area), self.head, masks.params + self.params - skipped)

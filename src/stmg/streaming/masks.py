@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +13,8 @@ from stmg.streaming.flow import Map
 
 SPATIAL = ("adaptive", "uniform", "random", "fresh")
 PRUNING = ("learned", "random", "none")
+GAIN = 1.5  # chosen on stills of CamVid's training split; where from is in docs/paper.md
+MULTIPLE = 16  # pixels
 
 
 class Masks(NamedTuple):
@@ -28,8 +31,11 @@ class Masking:
     """Which masks partial frames use."""
 
     spatial: str | float = "adaptive"
-    """adaptive: the mask as generated; uniform: its mean everywhere; random: its cells shuffled; fresh: everything from
+    """adaptive: the generated mask; uniform: its mean everywhere; random: its cells shuffled; fresh: everything from
     the current frame; a number: that value everywhere (the paper's CamVid setting is 0.8)."""
+    gain: float = GAIN
+    """What the generated mask is multiplied by, up to 1. It learns where labels change, and features change where
+    labels do not, so more of the current frame is taken; 1: as generated, the paper's setting."""
     pruning: str | float = "learned"
     """learned: the blocks chosen by the generator; random: as many at random; none: all run; a number: that share of
     the blocks, at random, is pruned."""
@@ -42,11 +48,13 @@ class Masking:
                 raise SettingsError(
                     f"{what} masking is one of {', '.join(names)} or a number from 0 to 1; got {value!r}"
                 )
+        if not (isinstance(self.gain, int | float) and 0 < self.gain < math.inf):
+            raise SettingsError(f"the gain of a mask is above 0; got {self.gain!r}")
 
     def __call__(self, masks: Masks, frame_number: int) -> Masks:
         """The masks to use on a frame; what is random depends on the seed and the frame's number alone."""
         rng = np.random.default_rng((self.seed, frame_number))
-        changed, keep = masks.changed, masks.keep
+        changed, keep = np.minimum(np.float32(self.gain) * masks.changed, 1), masks.keep
         if self.spatial == "uniform":
             changed = np.full_like(changed, changed.mean())
         elif self.spatial == "random":
@@ -63,3 +71,21 @@ class Masking:
             pruned = rng.permutation(len(keep))[: round(self.pruning * len(keep))]
             keep = tuple(index not in pruned for index in range(len(keep)))
         return Masks(keep, changed)
+
+
+def partial_size(size: tuple[int, int], scale: float) -> tuple[int, int]:
+    """(H, W) at which a partial frame is computed.
+
+    Its sides are multiples of `MULTIPLE`: a network rounds the sizes of its maps up, and maps that reach beyond the
+    frame do not lie on those that they are blended with.
+    """
+    if scale == 1:
+        return size
+    height, width = (min(side, max(1, round(scale * side / MULTIPLE)) * MULTIPLE) for side in size)
+    return height, width
+
+
+def partial_area(size: tuple[int, int], scale: float) -> float:
+    """The share of a frame's pixels that a partial frame is computed at."""
+    height, width = partial_size(size, scale)
+    return height * width / (size[0] * size[1])

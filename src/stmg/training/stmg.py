@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from stmg.data.clips import UNLABELED
 from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput
-from stmg.gating.aggregation import aggregate
+from stmg.gating.aggregation import aggregate, downscale
 from stmg.gating.mask_generator import SoftMasks
 from stmg.gating.pruning import straight_through
 from stmg.gating.warping import warp_tensor
+from stmg.streaming.masks import GAIN
 from stmg.training.batches import Batch
 from stmg.training.distortion_map import distortion_map
 from stmg.training.losses import distillation_loss, keep_ratio_loss, reconstruction_loss, upsample
@@ -135,23 +135,18 @@ class StmgTraining(TrainingModule):
             alone = aggregate(current, previous, torch.ones_like(changed))
             return [torch.cat(pair) for pair in zip(blended, alone, strict=True)]
 
-        computed = self.network.partial(self._downscale(image), keep, blend)
+        scales = self.settings.partial_scales
+        scale = scales[int(torch.randint(len(scales), ()))]
+        computed = self.network.partial(downscale(image, scale), keep, blend)
         if not self.settings.fresh:
             return computed, computed.logits
         logits, fresh = computed.logits.chunk(2)
         return NetworkOutput([features.chunk(2)[0] for features in computed.features], logits), fresh
 
     def _spatial_mask(self, masks: SoftMasks) -> Tensor:
+        """What partial frames blend by: as on a stream, more than where labels change."""
         constant = self.settings.constant_mask
-        return masks.changed if constant is None else torch.full_like(masks.changed, constant)
-
-    def _downscale(self, image: Tensor) -> Tensor:
-        """The image at one of the scales for partial frames, sampled."""
-        scales = self.settings.partial_scales
-        scale = scales[int(torch.randint(len(scales), ()))]
-        if scale == 1:
-            return image
-        return F.interpolate(image, scale_factor=scale, mode="bilinear", align_corners=False)
+        return (GAIN * masks.changed).clamp(max=1) if constant is None else torch.full_like(masks.changed, constant)
 
     @torch.no_grad()
     def _base_logits(self, image: Tensor, size: tuple[int, ...]) -> Tensor | None:
