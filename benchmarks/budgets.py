@@ -33,12 +33,12 @@ SPEEDS = ("zoom", "pan", "roll", "tilt", "object_speed")
 Clip = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
-def clips(path: str, number: int, speed: float) -> Iterator[Clip]:
-    """Videos with labels: rendered streets, or stills of the training split, each as a few seconds of video."""
+def clips(path: str, number: int, speed: float, length: int = LENGTH) -> Iterator[Clip]:
+    """Videos with labels: rendered streets, or stills of the training split, each as so many frames of video."""
     dataset = open_dataset(path)
     if path.startswith("street:"):
         for video in dataset.videos("train"):
-            indices = range(min(LENGTH, len(video)))
+            indices = range(min(length, len(video)))
             truths = [video.truth(index, SIZE) for index in indices]
             yield (
                 np.stack([video.image(index, SIZE) for index in indices]),
@@ -52,7 +52,7 @@ def clips(path: str, number: int, speed: float) -> Iterator[Clip]:
         image, labels = video.image(index), video.truth(index)
         assert labels is not None
         rng = np.random.default_rng(seed)
-        yield clip_from_still(image, labels, LENGTH, motion, movable, plain_look(labels.shape, SIZE), rng)
+        yield clip_from_still(image, labels, length, motion, movable, plain_look(labels.shape, SIZE), rng)
 
 
 def main() -> None:

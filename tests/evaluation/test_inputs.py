@@ -3,7 +3,7 @@
 import pytest
 
 from stmg import VideoSegmenter
-from stmg.evaluation.inputs import EVERY_FRAME, PAPER_SETTINGS, describe_settings
+from stmg.evaluation.inputs import EVERY_FRAME, PAPER_SETTINGS, describe_settings, open_model
 from stmg.training.adapt.pairs import Watching
 from zoo import colors
 
@@ -34,3 +34,15 @@ def test_a_corrector_and_a_limit_on_the_change_are_stated(mode, words):
 @pytest.mark.parametrize("settings", [EVERY_FRAME, PAPER_SETTINGS])
 def test_where_nothing_is_carried_no_time_goes_into_a_corrector(settings):
     assert VideoSegmenter(colors, corrector=Watching(3)).another(**settings).settings.corrector is None
+
+
+def test_the_gain_of_masks_is_stated_where_there_are_any(plain, trained_like):
+    said = [describe_settings(VideoSegmenter(runtime, partial_scale=0.7)) for runtime in (plain, trained_like)]
+    assert said[0].endswith("partial frames at 0.7")
+    assert said[1].endswith("partial frames at 0.7, mask gain 1.5")
+
+
+def test_a_segmenter_is_measured_at_the_size_that_it_is_meant_for():
+    assert open_model(VideoSegmenter(colors, own_size=(96, 128))).size == (96, 128)
+    assert open_model(VideoSegmenter(colors, own_size=(96, 128), working_size=(48, 64))).size == (48, 64)
+    assert open_model(VideoSegmenter(colors, own_size=(96, 128)), size=(24, 32)).size == (24, 32)

@@ -32,6 +32,13 @@ def test_a_stream_is_the_stream_of_pytorch(network, folder, scheduler):
             assert np.mean(one.labels == two.labels) > 0.99  # features are warped to a thirty-second of a pixel
 
 
+def test_what_a_partial_frame_costs_is_that_of_the_graph_whatever_the_frame(folder):
+    runtime = stmg.load(folder, threads=1).runtime
+    keep = (True,) * runtime.num_blocks
+    costs = {runtime.cost(size, Level.PARTIAL, keep, 0.7, masked=True) for size in (SIZE, (360, 480), (100, 90))}
+    assert len(costs) == 1
+
+
 def test_streams_in_threads_share_an_export(folder):
     runtime = stmg.load(folder, threads=1).runtime
     frames = panning(6, SIZE)

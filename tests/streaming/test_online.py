@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from stmg.errors import SettingsError
 from stmg.runtimes.labels import argmax_labels
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.masks import Masking
@@ -122,6 +123,17 @@ def test_all_fresh_and_all_kept_is_the_whole_network(plain):
     partial = VideoSegmenter(plain, scheduler="per-frame", masking=Masking(pruning="none"))
     for one, two in zip(whole.stream(frames), partial.stream(frames), strict=True):
         assert np.array_equal(one.labels, two.labels)
+
+
+def test_only_generated_masks_are_multiplied(plain, trained_like):
+    gains = [VideoSegmenter(runtime, scheduler="paper").online.masking.gain for runtime in (plain, trained_like)]
+    assert gains == [1.0, 1.5]
+
+
+def test_what_no_audit_can_steer_is_said_where_it_runs(plain):
+    segmenter = VideoSegmenter(plain, mode="offline", scheduler="fixed", max_change=0.02)
+    with pytest.raises(SettingsError, match="the scheduler fixed has none; use drift"):
+        list(segmenter.stream(panning(3, SIZE), mode="online"))
 
 
 def test_a_mask_of_zero_in_the_papers_mode_returns_what_was(plain):

@@ -135,6 +135,6 @@ def _motion(settings: StreamSettings) -> str:
 def _constant_mask(masking: Masking) -> float | None:
     if masking == Masking():
         return None
-    if not isinstance(masking.spatial, str) and masking == Masking(spatial=masking.spatial):
-        return float(masking.spatial)
+    if not isinstance(masking.spatial, str) and masking == Masking(spatial=masking.spatial, gain=masking.gain):
+        return float(masking.spatial)  # no gain counts beside it
     raise SettingsError(f"masking {masking} is an ablation, which no card can hold; set it when you load")

@@ -53,7 +53,8 @@ def open_model(model: Model, size: Size | None = None, name: str | None = None) 
     """The segmenter, what results call it, and the frame size: the one given, else what the model is meant for."""
     if isinstance(model, VideoSegmenter):
         # Another one over the same weights, so that the caller's stream is not disturbed.
-        return Subject(model.another(), name or "segmenter", size or model.runtime.input_size or DEFAULT_SIZE)
+        meant = model.settings.working_size or model.settings.own_size or DEFAULT_SIZE
+        return Subject(model.another(), name or "segmenter", size or model.runtime.input_size or meant)
     spec = as_spec(model)
     spec = replace(spec, size=size or spec.size)
     meant = working_size(spec)
@@ -111,6 +112,7 @@ def describe_settings(segmenter: VideoSegmenter, mode: Mode = "online") -> str:
     else:
         parts = [f"scheduler {_describe_scheduler(settings.scheduler)}", *parts, f"fusion {settings.fusion:g}"]
         parts += [f"partial frames at {settings.partial_scale:g}"] if settings.partial_scale < 1 else []
+        parts += [f"mask gain {settings.masking.gain:g}"] if segmenter.runtime.has_mask_generator else []
     if corrector is not None and (mode != "offline" or corrector.between):
         parts.append("corrector")
     if settings.max_change is not None:

@@ -171,7 +171,7 @@ class ExportedRuntime:
     def cost(
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
     ) -> Cost | None:
-        return self.manifest.costs.of_frame(level, keep, partial_area(size, scale), masked)
+        return self.manifest.costs.of_frame(level, keep, partial_area(self.input_size, scale), masked)
 
     def compile_pattern(self, keep: Pattern) -> Run:
         """The graph of partial frames without the closed blocks."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import cv2
 
-from stmg.streaming.schedulers import DriftBudget, Scheduler
+from stmg.streaming.schedulers import Scheduler, require_drift_budget
 from stmg.video.labels import Labels
 
 SELDOM = 4
@@ -83,8 +83,7 @@ class Steering(NamedTuple):
         """The scheduler with the budget that audits have led to."""
         if max_change is None:
             return scheduler
-        assert isinstance(scheduler, DriftBudget)
-        return scheduler.scale(self.factor)
+        return require_drift_budget(scheduler).scale(self.factor)
 
     def restart(self) -> Steering:
         """After a cut: half way back, in proportion, as the scene is another one but the camera may be the same."""

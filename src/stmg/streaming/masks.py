@@ -13,7 +13,7 @@ from stmg.streaming.flow import Map
 
 SPATIAL = ("adaptive", "uniform", "random", "fresh")
 PRUNING = ("learned", "random", "none")
-GAIN = 1.5  # chosen on stills of CamVid's training split; where from is in docs/paper.md
+GAIN = 1.5  # chosen on stills of CamVid's training split: benchmarks/mask_gain.py
 MULTIPLE = 16  # pixels
 
 

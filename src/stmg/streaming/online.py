@@ -42,10 +42,11 @@ class Online:
         self.palette = settings.palette
         self.partial_scale = settings.partial_scale
         reuses = self.scheduler.reuses
-        self.masking = settings.masking if reuses else replace(settings.masking, spatial="fresh")
         self.fusion = settings.fusion if reuses and not isinstance(self.motion, NoMotion) else 0.0
         self.uses_masks = runtime.has_mask_generator and self.scheduler.refreshes
         """Whether the mask generator runs. Where no frame is ever partial, motion alone shows what changed."""
+        masking = settings.masking if self.uses_masks else replace(settings.masking, gain=1.0)
+        self.masking = masking if reuses else replace(masking, spatial="fresh")
         if self.scheduler.refreshes:
             runtime.expect_partial()
 

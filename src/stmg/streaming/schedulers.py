@@ -230,6 +230,13 @@ class DriftBudget:
         return Memory(_frames_since_key(level, memory), distortion=evidence.distortion, expected=evidence.drift + step)
 
 
+def require_drift_budget(scheduler: Scheduler, role: str = "scheduler") -> DriftBudget:
+    """The scheduler, if it has a budget that `max_change` can steer."""
+    if not isinstance(scheduler, DriftBudget):
+        raise SettingsError(f"max_change steers a drift budget, and the {role} {scheduler.name} has none; use drift")
+    return scheduler
+
+
 SCHEDULERS: dict[str, type[Scheduler]] = {
     kind.name: kind for kind in (DriftBudget, PaperScheduler, FixedPeriod, PerFramePruning, AlwaysKey)
 }

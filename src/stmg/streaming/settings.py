@@ -13,7 +13,7 @@ from stmg.errors import SettingsError
 from stmg.streaming.correction import Corrector
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import MOTION_ESTIMATORS, DisMotion, MotionEstimator, make_motion_estimator
-from stmg.streaming.schedulers import SCHEDULERS, DriftBudget, Scheduler, make_scheduler
+from stmg.streaming.schedulers import SCHEDULERS, DriftBudget, Scheduler, make_scheduler, require_drift_budget
 from stmg.video.frames import check_size
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
@@ -104,10 +104,8 @@ class StreamSettings:
         # Realtime has a budget of its own: the change at which another run is worth it.
         modes = (("online", "scheduler", self.scheduler), ("offline", "offline", self.offline))
         for mode, name, scheduler in modes:
-            if self.mode in (None, mode) and not isinstance(scheduler, DriftBudget):
-                raise SettingsError(
-                    f"max_change steers a drift budget, and the {name} {scheduler.name} has none; use drift"
-                )
+            if self.mode in (None, mode):
+                require_drift_budget(scheduler, name)
 
 
 def check_mode(mode: object) -> Mode:

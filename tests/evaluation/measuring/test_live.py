@@ -31,6 +31,11 @@ def test_the_motion_is_fitted_before_the_clock_starts():
     assert segmenter.settings.motion.name != "auto"
 
 
+def test_what_steers_realtime_need_not_steer_online():
+    segmenter = stmg.VideoSegmenter(colors, mode="realtime", scheduler="fixed", max_change=0.02)
+    assert run_live(segmenter, [[Frame(image) for image in panning(4)]], 100.0).network_runs >= 1
+
+
 def test_the_network_runs_at_the_priority_that_realtime_gives_it(monkeypatch):
     calls = []
     monkeypatch.setattr(live, "step_back", lambda: calls.append(1))

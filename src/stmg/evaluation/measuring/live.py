@@ -52,8 +52,10 @@ def run_live(
         it; afterwards, so that whatever it does takes no time from the stream.
     on_progress: called at once after each result; it should take no time.
     """
+    segmenter.fit_motion(videos[0][0])
+    warming = segmenter.another(max_change=None)  # which online may not have: its scheduler is another one
     for frame in videos[0][:WARM_UP]:
-        segmenter.step(frame)  # the first one also fits the motion, where that is to be fitted
+        warming.step(frame)
     answered: list[list[FrameResult]] = []
     runs = dropped = 0
     for video in videos:
