@@ -43,6 +43,7 @@ import os, signal, time
 from stmg.signals import ending_as_interrupt
 
 for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_DFL)  # the tests may run under nohup
     for _ in range(20):
         with ending_as_interrupt() as received:
             child = os.fork()

@@ -83,7 +83,7 @@ def test_the_papers_protocol_and_every_option_of_the_stream(tmp_path):
     done = run_stmg("evaluate", "small-streets", "street:0-0", "--paper", *size, *options, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     result = read_result(tmp_path / "evaluation.json")
-    assert result.settings == "scheduler fixed (period 2, between carry), motion none, fusion 0"
+    assert result.settings == "scheduler fixed (period 2, between carry), motion none, fusion 0, mask gain 1.5"
     assert (result.size, result.stream.frames) == ((48, 64), 12)  # of four streets
     assert result.paper_protocol.frames == 8
     assert result.paper_protocol.level is Level.PARTIAL

@@ -98,7 +98,7 @@ def test_only_the_checkpoints_own_settings_have_its_corrector(dataset, runtime):
     corrected = {name for name, row in rows.items() if row.settings.corrector is not None}
     assert corrected == {"the checkpoint's own settings", "  without fusing key frames"}
     result = ablate(segmenter.another(max_change=0.02), dataset, size=SIZE, seeds=1, limit=1)
-    assert result.settings.endswith("fusion 0.5, corrector")  # no row is steered
+    assert result.settings.endswith("fusion 0.5, mask gain 1.5, corrector")  # no row is steered
 
 
 def test_random_masks_differ_from_the_checkpoints_in_one_thing(runtime):
