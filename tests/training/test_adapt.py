@@ -16,6 +16,7 @@ from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.motion import DisMotion
 from stmg.training.adapt.clips import ClipSource
+from stmg.training.adapt.learning import vary_colors
 from stmg.training.adapt.model import list_videos
 from stmg.training.adapt.pairs import Pair, PairStore, find_flow
 from stmg.training.adapt.settings import AdaptSettings
@@ -198,3 +199,18 @@ def test_flows_lead_both_ways_along_a_clip():
     assert abs(np.median(back[..., 0]) + np.median(ahead[..., 0])) < 0.01
     assert abs(np.median(back[..., 0])) > 0.05
     assert find_flow(pan, 2, 2) is None
+
+
+def test_colors_of_both_images_of_a_pair_change_alike_and_those_of_other_pairs_otherwise():
+    images = torch.full((8, 2, 2, 3), 100, dtype=torch.uint8)
+    one, two = vary_colors(images, images, np.random.default_rng(0))
+    assert torch.equal(one, two)
+    assert len({float(value) for value in one.mean((1, 2, 3))}) == 8
+    assert (one.std((1, 2)) == 0).all()  # a plain image stays plain
+    assert 0 < float((one - 100).abs().max()) <= 128 * 0.33 + 20
+
+
+def test_changed_colors_stay_within_bytes():
+    black, white = torch.zeros((16, 1, 1, 3), dtype=torch.uint8), torch.full((16, 1, 1, 3), 255, dtype=torch.uint8)
+    dark, bright = vary_colors(black, white, np.random.default_rng(0))
+    assert 0 <= float(dark.min()) < float(bright.max()) <= 255

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -15,6 +16,7 @@ from stmg.runtimes.torch_corrector import count_correction
 WRONG_WEIGHT = 3.0  # how much more a cell counts where the warped labels are wrong, or next to it
 ENCODER_RATE = 0.25  # of the learning rate, for what starts from ImageNet
 WARM_UP = 0.1  # of the steps
+GAIN, TINT, SHIFT = 0.25, 0.08, 20.0  # how far colors are changed: contrast, each channel of it, brightness in levels
 UNCOUNTED = Shape(32, 5, 1)  # of the corrector of a network whose cost is not known
 
 
@@ -28,6 +30,19 @@ def correction_loss(
     divergence = F.kl_div(logits.log_softmax(1), teacher.softmax(1), reduction="none").sum(1)
     left = (logits.argmax(1) != teacher.argmax(1)).float().mean()
     return (weight * divergence).mean(), left
+
+
+def vary_colors(image: Tensor, before: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+    """Images (N, H, W, 3) of bytes in other colors, as another hour or camera would show them; both of a pair alike.
+
+    What a network says of them hardly changes, and a few hundred frames look like many more.
+    """
+    number = len(image)
+    gain = 1 + rng.uniform(-GAIN, GAIN, (number, 1, 1, 1)) + rng.uniform(-TINT, TINT, (number, 1, 1, 3))
+    shift = 128 * (1 - gain) + rng.uniform(-SHIFT, SHIFT, (number, 1, 1, 1))
+    factor, offset = (torch.from_numpy(values).to(image.device, torch.float32) for values in (gain, shift))
+    changed, changed_before = ((each.float() * factor + offset).clamp(0, 255) for each in (image, before))
+    return changed, changed_before
 
 
 def make_corrector(num_classes: int, macs: float | None, size: tuple[int, int]) -> Corrector:

@@ -27,7 +27,14 @@ from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.training.adapt.check import Check, check_corrector
 from stmg.training.adapt.clips import ClipSource
-from stmg.training.adapt.learning import check_start, correction_loss, group_parameters, make_corrector, one_cycle
+from stmg.training.adapt.learning import (
+    check_start,
+    correction_loss,
+    group_parameters,
+    make_corrector,
+    one_cycle,
+    vary_colors,
+)
 from stmg.training.adapt.pairs import Pair, PairStore, Watching, count_classes, find_cases, make_pair, open_store
 from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.averaging import moving_average
@@ -171,7 +178,8 @@ class _Run:
                 tensors = [tensor.to(self.device) for tensor in store.draw(self.num_pairs, self.settings.batch, rng)]
                 for group in self.optimizer.param_groups:
                     group["lr"] = group["share"] * self.settings.learning_rate * one_cycle(step / self.steps)
-                loss, left = correction_loss(self.module, *tensors)
+                image, before, warped, teacher = tensors
+                loss, left = correction_loss(self.module, *vary_colors(image, before, rng), warped, teacher)
                 self.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 torch.nn.utils.clip_grad_norm_(self.module.parameters(), 5.0)
