@@ -15,11 +15,12 @@ import numpy as np
 import stmg
 from stmg.data.catalogue import open_dataset
 from stmg.evaluation.machine import this_machine
-from stmg.streaming.anchors import Side, blend, carry, compute_anchor, shrink
-from stmg.streaming.continuity import find_step
+from stmg.streaming.anchors import Between, Side, blend, carry, compute_anchor
+from stmg.streaming.continuity import find_step, refine_flow
 from stmg.streaming.flow import Flow, compose, invert
 from stmg.streaming.motion import DIS_LEVELS, DisMotion, make_view
-from stmg.video.frames import Frame
+from stmg.video.frames import Frame, Image
+from stmg.video.labels import Labels
 
 SIZES = ((360, 480), (720, 960), (1080, 1440))
 DISTANCE, REPEATS = 4, 15
@@ -44,12 +45,11 @@ def main() -> None:
     video = open_dataset(arguments.data).videos("val")[0]
     cv2.setNumThreads(1)
     print(this_machine())
-    print("| | motion | find it, ms | carry, ms | blend, ms | sides disagree |")
-    print("|---|---|---|---|---|---|")
+    print("| | motion | find it, ms | refine, ms | carry, ms | blend, ms | sides disagree |")
+    print("|---|---|---|---|---|---|---|")
     for size in SIZES:
         frames = [Frame(video.image(index, size)) for index in range(2 * DISTANCE + 1)]
         left, right = (compute_anchor(runtime, frames[at]) for at in (0, -1))
-        small = shrink(frames[DISTANCE].image)
         for name in DIS_LEVELS:
             motion = DisMotion(name)
             views = [make_view(frame, motion.view_width) for frame in frames]
@@ -60,11 +60,21 @@ def main() -> None:
             ahead: Flow | None = None
             for flow in reversed(steps[DISTANCE:]):
                 ahead = compose(ahead, invert(flow))
+            ends, middle = (views[0], views[-1]), views[DISTANCE]
+            composed = back
+            back, ahead = (
+                refine_flow(motion, flow, end, middle, DISTANCE) for flow, end in zip((back, ahead), ends, strict=True)
+            )
             sides = Side(left, back, DISTANCE), Side(right, ahead, DISTANCE)
             unlike = float((carry(left, back) != carry(right, ahead)).mean())
             view = milliseconds(make_view, frames[0], motion.view_width)
             found = view + milliseconds(find_step, motion, views[0], views[1])
-            figures = [found, milliseconds(carry, left, back), milliseconds(blend, *sides, small)]
+            refined = milliseconds(refine_flow, motion, composed, ends[0], middle, DISTANCE)
+
+            def mix(left: Side = sides[0], right: Side = sides[1], image: Image = frames[DISTANCE].image) -> Labels:
+                return blend(Between(left, right, image))
+
+            figures = [found, refined, milliseconds(carry, left, back), milliseconds(mix)]
             cells = " | ".join(f"{figure:.1f}" for figure in figures)
             print(f"| {size[0]}x{size[1]} | {name} | {cells} | {unlike:.1%} |", flush=True)
 

@@ -2,14 +2,12 @@ import numpy as np
 
 from stmg.runtimes.callable import CallableRuntime
 from stmg.streaming.anchors import (
-    OUTSIDE,
     Anchor,
     Between,
     Side,
     blend,
     carry,
     compute_anchor,
-    match_error,
     shrink,
     softmax,
 )
@@ -79,10 +77,3 @@ def test_of_labels_alone_the_side_with_the_larger_weight_is_taken():
     one, two = np.full(SIZE, 0, np.uint8), np.full(SIZE, 1, np.uint8)
     left, right = Side(anchor(one, None, image), None, 2), Side(anchor(two, None, image), None, 1)
     assert (blend(Between(left, right, image)) == 1).all()
-
-
-def test_what_comes_from_outside_the_frame_is_explained_badly():
-    image = texture(*SIZE)
-    error = match_error(Side(anchor(np.zeros(SIZE, np.uint8), None, image), shift(16), 1), shrink(image))
-    assert (error[:, 13:] == OUTSIDE).all()
-    assert (match_error(Side(anchor(np.zeros(SIZE, np.uint8), None, image), None, 1), shrink(image)) == 0).all()

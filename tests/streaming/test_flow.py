@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from stmg.streaming.flow import compose, sample_maps, warp
-from zoo import panning
+from stmg.streaming.flow import OUTSIDE, compose, match_error, sample_maps, warp
+from zoo import panning, texture
 
 
 def shift(x, y, shape=(6, 8)):
@@ -21,6 +21,12 @@ def test_warping_brings_the_older_frame_onto_the_newer():
 def test_what_comes_from_outside_repeats_the_border():
     values = np.arange(8, dtype=np.float32)[None].repeat(6, 0)
     assert warp(values, shift(4 / 8, 0))[0].tolist() == [4, 5, 6, 7, 7, 7, 7, 7]
+
+
+def test_what_comes_from_outside_the_frame_is_explained_badly():
+    for image in (texture(12, 16), texture(12, 16)[:, :, 0].copy()):
+        assert (match_error(image, image, shift(4 / 16, 0))[:, 13:] == OUTSIDE).all()
+        assert (match_error(image, image, None) == 0).all()
 
 
 def test_flows_compose():

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from stmg.errors import SettingsError
+from stmg.evaluation.measuring.delayed import DelayedExecutor
+from stmg.segmenter import VideoSegmenter
 from stmg.streaming.flow import compose
 from stmg.streaming.motion import (
+    DIS_LEVELS,
     CodecMotion,
     DisMotion,
     NoMotion,
@@ -18,9 +21,10 @@ from stmg.streaming.motion import (
     map_shape,
     measure_change,
 )
+from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.video.frames import CodecVectors, Frame
 from stmg.video.sources import open_video
-from zoo import panning, texture
+from zoo import colors, panning, texture
 
 
 def views(frames):
@@ -33,6 +37,105 @@ def test_a_flow_says_where_a_cell_was():
     flow = DisMotion().estimate(before, now).flow
     assert np.median(flow[..., 0]) == pytest.approx(3 / 128, rel=0.1)
     assert abs(np.median(flow[..., 1])) < 0.2 / 96
+
+
+REFINING = [name for name, level in DIS_LEVELS.items() if level.refines]
+
+
+def wide_views(motion, frames):
+    return [make_view(Frame(frame), motion.view_width) for frame in frames]
+
+
+@pytest.mark.parametrize("level", REFINING)
+def test_refining_undoes_errors_of_the_steps(level):
+    """A pan over four frames, composed of steps that are each half a pixel wrong."""
+    motion = DisMotion(level)
+    frames = panning(5, (96, 128), step=2)
+    before, *_, now = wide_views(motion, frames)
+    truth = np.zeros((*flow_shape(now), 2), np.float32)
+    truth[..., 0] = 8 / 128
+    wrong = truth + np.float32(4 * 0.5 / 128)
+    refined = motion.refine(wrong, before, now)
+    inside = np.s_[4:-4, 4:-8]
+    assert np.abs(refined - truth)[inside].mean() < 0.3 * np.abs(wrong - truth)[inside].mean()
+
+
+@pytest.mark.parametrize("level", REFINING)
+def test_refining_keeps_a_flow_that_is_right(level):
+    motion = DisMotion(level)
+    before, *_, now = wide_views(motion, panning(3, (96, 128), step=2))
+    truth = np.zeros((*flow_shape(now), 2), np.float32)
+    truth[..., 0] = 4 / 128
+    assert np.array_equal(motion.refine(truth, before, now)[:, :-4], truth[:, :-4])
+
+
+def test_a_search_does_not_remember_where_another_one_started():
+    motion = DisMotion("dis-fine")
+    before, now, later = wide_views(motion, panning(3, (96, 128), step=3))
+    plain = motion.estimate(before, now).flow
+    motion.refine(np.full_like(plain, 0.1), before, later)
+    assert np.array_equal(motion.estimate(before, now).flow, plain)
+
+
+def test_the_coarsest_level_takes_flows_as_they_are_composed():
+    before, now = views(panning(2, (96, 128), step=3))
+    flow = np.zeros((*flow_shape(now), 2), np.float32)
+    assert DisMotion().refine(flow, before, now) is flow
+
+
+class Refining(DisMotion):
+    """Remembers what it was to refine, and puts nothing where it was."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def refine(self, flow, before, now):
+        self.seen.append((before, now))
+        return np.zeros_like(flow)
+
+
+@pytest.mark.parametrize(("mode", "times"), [("online", 3), ("offline", 4)])
+def test_flows_over_several_frames_are_refined(mode, times):
+    """Of three frames between two that are computed, those two and three frames away; online, the audit's too."""
+    motion, frames = Refining(), panning(5, (96, 128), step=2)
+    every = FixedPeriod(4, Level.CARRY)
+    segmenter = VideoSegmenter(colors, motion=motion, scheduler=every, offline=every)
+    results = list(segmenter.stream(frames, mode=mode))
+    assert len(motion.seen) == times
+    computed = {id(view.gray) for view, _ in motion.seen}
+    assert len(computed) == (1 if mode == "online" else 2)
+    assert np.array_equal(results[2].labels, results[0].labels) is (mode == "online")
+
+
+def test_in_realtime_the_flow_to_what_is_shown_is_refined():
+    motion, frames = Refining(), panning(6, (96, 128), step=2)
+    executor = DelayedExecutor(intervals=4)
+    segmenter = VideoSegmenter(colors, motion=motion)
+    results = segmenter.stream(_ticking(frames, executor), mode="realtime", executor=executor)
+    ages = [result.anchor_distance for result in results]
+    assert len(motion.seen) == sum(age >= 2 for age in ages) > 0
+
+
+def _ticking(frames, executor):
+    for frame in frames:
+        executor.tick()
+        yield frame
+
+
+def test_an_estimator_need_not_refine():
+    class Plain:
+        name, needs_vectors, view_width, both_ways = "plain", False, 240, False
+
+        def estimate(self, before, now):
+            return DisMotion().estimate(before, now)
+
+    frames, every = panning(5, (96, 128), step=2), FixedPeriod(4, Level.CARRY)
+    plain, dis = (
+        [r.labels for r in VideoSegmenter(colors, motion=motion, offline=every).stream(frames, mode="offline")]
+        for motion in (Plain(), "dis")
+    )
+    assert all(np.array_equal(one, two) for one, two in zip(plain, dis, strict=True))
 
 
 def test_no_motion_is_no_flow():

@@ -19,7 +19,7 @@ from zoo import Painter, colors, panning
 def computing(frame, corrector):
     future = Future()
     future.set_result(compute_anchor(CallableRuntime(colors), frame, corrector))
-    return Computing("drift", future)
+    return Computing("drift", future, make_view(frame))
 
 
 def window(images, corrector):
@@ -29,7 +29,7 @@ def window(images, corrector):
         Look(frame, at, now, 0.0, motion.estimate(before, now))
         for at, (frame, (before, now)) in enumerate(zip(frames[1:], pairwise(views), strict=True), start=1)
     ]
-    return Window(computing(frames[0], corrector), looks, computing(frames[-1], corrector))
+    return Window(motion, computing(frames[0], corrector), looks, computing(frames[-1], corrector))
 
 
 @pytest.mark.parametrize("corrector", [None, Painter()])

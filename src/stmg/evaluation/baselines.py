@@ -13,6 +13,7 @@ from stmg.evaluation.inputs import takes_size
 from stmg.evaluation.measuring.streams import Stepper
 from stmg.evaluation.method import Method
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.continuity import refine_flow
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, compose
 from stmg.streaming.motion import DisMotion, MotionEstimator, View, make_view
@@ -94,7 +95,7 @@ class HalfResolution(_Baseline):
 
 
 class WarpedLogits(_Baseline):
-    """Every `stride`th frame computed; on the others its logits, warped along the composed DIS flow.
+    """Every `stride`th frame computed; on the others its logits, warped along the DIS flow to it.
 
     motion: that of the stream it is compared with; the coarsest if that is not DIS.
     """
@@ -105,20 +106,23 @@ class WarpedLogits(_Baseline):
         self._motion = motion if isinstance(motion, DisMotion) else DisMotion()
         self._logits: Any = None
         self._before: View | None = None
+        self._computed: View | None = None
         self._flow: Flow | None = None
 
     def reset(self) -> None:
         super().reset()
-        self._before = self._flow = None
+        self._before = self._computed = self._flow = None
 
     def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
         view = make_view(frame, self._motion.view_width) if self.stride > 1 else None
-        if self._before is None or view is None or self.num_frames % self.stride == 0:
-            level, self._flow = Level.KEY, None
+        distance = self.num_frames % self.stride
+        if self._before is None or self._computed is None or view is None or distance == 0:
+            level, self._flow, self._computed = Level.KEY, None, view
             self._logits = logits = self.runtime.full(self.runtime.prepare(frame.image)).logits
         else:
             level = Level.CARRY
-            self._flow = compose(self._flow, self._motion.estimate(self._before, view).flow)
+            composed = compose(self._flow, self._motion.estimate(self._before, view).flow)
+            self._flow = refine_flow(self._motion, composed, self._computed, view, distance)
             everywhere = np.ones((1, 1), np.float32)
             logits = self.runtime.fuse(self._logits, self._logits, self._flow, everywhere)
         self._before = view

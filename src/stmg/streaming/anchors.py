@@ -19,15 +19,13 @@ from stmg.streaming.correction import (
     view_blended,
     warp_corrected,
 )
-from stmg.streaming.flow import Flow, Map, find_positions, is_outside, remap, sample_maps, warp
+from stmg.streaming.flow import Flow, Map, find_positions, match_error, remap, sample_maps, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation, threshold_probability, warp_segmentation
 from stmg.streaming.runtime import Runtime
 from stmg.video.frames import Frame, Image, resize_image
 from stmg.video.labels import Labels
 
-OUTSIDE = 60  # the error of a pixel whose flow leaves the frame, in levels of 255
 TOLERANCE = 8.0  # levels of 255 by which the weight of a side falls to 1 / e
-_MEAN = np.full((1, 3), 1 / 3, np.float32)  # of the color channels
 _WEIGHTS = np.exp(-np.arange(256, dtype=np.float32) / TOLERANCE) + 1e-6
 
 
@@ -79,7 +77,10 @@ class Between:
     @cached_property
     def weights(self) -> tuple[Map, Map]:
         """Of the anchors in each cell (h, w) of the small frame: how well each explains it, and how near it is."""
-        ours, theirs = (_WEIGHTS[match_error(side, self.small)] / side.distance for side in (self.left, self.right))
+        ours, theirs = (
+            _WEIGHTS[match_error(side.anchor.small, self.small, side.flow)] / side.distance
+            for side in (self.left, self.right)
+        )
         return ours, theirs
 
     @property
@@ -223,13 +224,3 @@ def _choose(
     assert total is not None
     best: Labels = total.argmax(1).astype(np.uint8)
     return best
-
-
-def match_error(side: Side, small: Image) -> NDArray[np.uint8]:
-    """How badly the warped anchor explains each pixel of a shrunken frame, (h, w), in levels of 255."""
-    size = small.shape[:2]
-    positions = find_positions(side.flow, size)
-    difference = cv2.absdiff(small, remap(side.anchor.small, positions))
-    error: NDArray[np.uint8] = cv2.blur(cv2.transform(difference, _MEAN), (3, 3))
-    error[is_outside(positions)] = OUTSIDE
-    return error

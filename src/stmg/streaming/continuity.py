@@ -60,6 +60,12 @@ def find_step(estimator: MotionEstimator, before: View, now: View) -> Step:
     return Step(motion, measure_change(before, now, motion.flow))
 
 
+def refine_flow(estimator: MotionEstimator, flow: Flow | None, before: View, now: View, distance: int) -> Flow | None:
+    """A flow over `distance` frames, composed of their steps, fitted to its two ends."""
+    refine = getattr(estimator, "refine", None)  # a user's own need not have it
+    return flow if flow is None or distance < 2 or refine is None else refine(flow, before, now)
+
+
 def add_change(stale: Map | None, residual: Map, flow: Flow | None) -> Map:
     """What the last computed frame no longer explains, one frame later; None: that frame was the computed one."""
     if stale is None:

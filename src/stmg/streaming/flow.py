@@ -20,6 +20,8 @@ Map = NDArray[np.float32]
 """(h, w), one value per cell."""
 Array = TypeVar("Array", NDArray[np.uint8], NDArray[np.float32])
 
+OUTSIDE = 60  # the error of a pixel whose flow leaves the frame, in levels of 255
+_MEAN = np.full((1, 3), 1 / 3, np.float32)  # of the color channels
 _ROW = 256  # positions that are sampled at once, unless that makes more rows than OpenCV takes
 MAX_CHANNELS = 64  # that OpenCV warps at once; beyond its limit it drops channels without a word
 
@@ -76,6 +78,20 @@ def is_outside(positions: Flow) -> NDArray[np.bool_]:
     inside = cv2.inRange(positions, (-0.5, -0.5, 0, 0), (width - 0.5, height - 0.5, 0, 0))
     outside: NDArray[np.bool_] = inside == 0
     return outside
+
+
+def match_error(before: NDArray[np.uint8], now: NDArray[np.uint8], flow: Flow | None) -> NDArray[np.uint8]:
+    """How badly an older image, warped, explains each pixel (h, w) of a newer one of its shape, in levels of 255.
+
+    Both are (h, w), or (h, w, 3) in color.
+    """
+    positions = find_positions(flow, now.shape)
+    difference = cv2.absdiff(now, remap(before, positions))
+    if difference.ndim == 3:
+        difference = cv2.transform(difference, _MEAN)
+    error: NDArray[np.uint8] = cv2.blur(difference, (3, 3))
+    error[is_outside(positions)] = OUTSIDE
+    return error
 
 
 def remap(values: Array, positions: Flow, *, nearest: bool = False) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
-from stmg.streaming.flow import Flow, Map, warp
+from stmg.streaming.flow import Flow, Map, match_error, warp
 from stmg.video.frames import CodecVectors, Frame, resize_image
 
 
@@ -27,18 +27,21 @@ class FlowLevel(NamedTuple):
     """Of the view that is searched."""
     stride: int
     """Pixels from one patch to the next: less gives sharper edges."""
+    refines: bool = False
+    """Whether a flow over several frames is searched once more, from where its steps lead."""
     both_ways: bool = False
     """Whether offline searches the way to the frame after as well, instead of inverting the way back."""
 
 
 DIS_LEVELS = {
     "dis": FlowLevel(240, 5),
-    "dis-medium": FlowLevel(320, 4),
-    "dis-fine": FlowLevel(480, 4),
-    "dis-finest": FlowLevel(480, 3, both_ways=True),
+    "dis-medium": FlowLevel(320, 6, refines=True),
+    "dis-fine": FlowLevel(480, 4, refines=True),
+    "dis-finest": FlowLevel(480, 3, refines=True, both_ways=True),
 }
 """Of optical flow; what each costs and is worth is in benchmarks/pages/parts.md."""
 CHANGE_WIDTH = 240  # of the view at which change is measured, however wide the search: it means the same at each level
+REFINED = 2  # gray levels by which a flow searched over several frames must be better than that of its steps
 CELL = 4  # pixels of that view per cell of a distortion map
 
 
@@ -98,6 +101,13 @@ class MotionEstimator(Protocol):
     def estimate(self, before: View, now: View) -> Motion:
         """The flow from `now` back to `before`, two views of the same shape."""
 
+    def refine(self, flow: Flow, before: View, now: View) -> Flow:
+        """A flow over several frames, composed of their steps, fitted to its first and last frame themselves.
+
+        An estimator without it leaves flows as they are composed.
+        """
+        return flow
+
 
 class NoMotion:
     """Everything stays where it was: the paper's setting."""
@@ -109,6 +119,9 @@ class NoMotion:
 
     def estimate(self, before: View, now: View) -> Motion:
         return Motion(None, "none")
+
+    def refine(self, flow: Flow, before: View, now: View) -> Flow:
+        return flow
 
 
 class DisMotion:
@@ -124,23 +137,43 @@ class DisMotion:
             names = ", ".join(DIS_LEVELS)
             raise SettingsError(f"no level of dense inverse search is called {level!r}; there are {names}")
         self.name = level
-        self.view_width, self._stride, self.both_ways = DIS_LEVELS[level]
+        self.view_width, self._stride, self._refines, self.both_ways = DIS_LEVELS[level]
         self._thread = threading.local()  # OpenCV's estimator keeps buffers, and streams may run in several threads
 
     def estimate(self, before: View, now: View) -> Motion:
+        return Motion(self._search(before, now, None), "dis")
+
+    def refine(self, flow: Flow, before: View, now: View) -> Flow:
+        """Errors of the steps add up. A search that starts from where they lead undoes them, but is lost where
+        something is hidden; so it counts where it explains the frame better."""
+        if not self._refines:
+            return flow
         height, width = now.gray.shape
-        pixels = self._estimator().calc(now.gray, before.gray, None)
+        start = cv2.resize(cv2.multiply(flow, (width, height, 0, 0)), (width, height), interpolation=cv2.INTER_LINEAR)
+        found = self._search(before, now, start)
+        old, new = (resize_image(view.gray, flow_shape(now)) for view in (before, now))
+        is_better = cv2.add(match_error(old, new, found), REFINED) < match_error(old, new, flow)
+        refined: Flow = np.where(is_better[:, :, None], found, flow)
+        return refined
+
+    def _search(self, before: View, now: View, start: Flow | None) -> Flow:
+        height, width = now.gray.shape
+        pixels = self._estimator(is_started=start is not None).calc(now.gray, before.gray, start)
         # The search ends at half the view; upsampled by itself it is no finer, but dearer to compose and warp along.
         coarse = cv2.resize(pixels, flow_shape(now)[::-1], interpolation=cv2.INTER_AREA)
-        return Motion(cv2.multiply(coarse, (1 / width, 1 / height, 0, 0)), "dis")
+        flow: Flow = cv2.multiply(coarse, (1 / width, 1 / height, 0, 0))
+        return flow
 
-    def _estimator(self) -> Any:
-        if not hasattr(self._thread, "estimator"):
-            self._thread.estimator = cv2.DISOpticalFlow.create(cv2.DISOpticalFlow_PRESET_ULTRAFAST)
+    def _estimator(self, *, is_started: bool) -> Any:
+        """OpenCV's; one that was once given where to start remembers that, so there are two."""
+        name = "started" if is_started else "plain"
+        if not hasattr(self._thread, name):
+            estimator = cv2.DISOpticalFlow.create(cv2.DISOpticalFlow_PRESET_ULTRAFAST)
             # The preset stops at a quarter of the view. One scale more follows edges as well as a view twice as wide.
-            self._thread.estimator.setFinestScale(1)
-            self._thread.estimator.setPatchStride(self._stride)
-        return self._thread.estimator
+            estimator.setFinestScale(1)
+            estimator.setPatchStride(self._stride)
+            setattr(self._thread, name, estimator)
+        return getattr(self._thread, name)
 
 
 class AutoMotion(DisMotion):
@@ -178,6 +211,9 @@ class CodecMotion:
         if flow is None or not self._is_trusted(before, now, flow):
             return self._fallback.estimate(before, now)
         return Motion(flow, "codec")
+
+    def refine(self, flow: Flow, before: View, now: View) -> Flow:
+        return flow
 
     def _is_trusted(self, before: View, now: View, flow: Flow) -> bool:
         warped, still = (float(measure_change(before, now, way).mean()) for way in (flow, None))

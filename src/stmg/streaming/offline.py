@@ -89,8 +89,8 @@ class Offline:
                     yield window.close(self._compute(window.looks[-1], "last frame", pool))
                 audits.restart()
                 start = self._compute(look, reason, pool)
-                yield Window(None, looks=[look], right=start, scene=audits.scene)
-                window, memory, stale = Window(start, scene=audits.scene), AFTER_FIRST_FRAME, None
+                yield Window(self.motion, None, looks=[look], right=start, scene=audits.scene)
+                window, memory, stale = Window(self.motion, start, scene=audits.scene), AFTER_FIRST_FRAME, None
             else:
                 assert window is not None
                 stale = add_change(stale, step.residual, step.motion.flow)
@@ -105,7 +105,7 @@ class Offline:
                     reason = self.scheduler.name if level is Level.KEY else "seam"
                     anchor = self._compute(window.looks[-1], reason, pool)
                     yield window.close(anchor)
-                    window, stale = Window(anchor, scene=audits.scene), None
+                    window, stale = Window(self.motion, anchor, scene=audits.scene), None
             if number % SEAM == 0:
                 memory, timing = AFTER_FIRST_FRAME, Timing(None)
             before, timing = look, timing.next(frame)
@@ -113,7 +113,7 @@ class Offline:
             yield window.close(self._compute(window.looks[-1], "last frame", pool))
 
     def _compute(self, look: Look, reason: str, pool: ThreadPoolExecutor) -> Computing:
-        return Computing(reason, pool.submit(compute_anchor, self.runtime, look.frame, self.corrector))
+        return Computing(reason, pool.submit(compute_anchor, self.runtime, look.frame, self.corrector), look.view)
 
     def _finish(
         self, window: Window, following: Window | None, pool: ThreadPoolExecutor, audits: _Audits
@@ -218,6 +218,6 @@ def _audit(window: Window, following: Window, flicker: float | None, corrector: 
     before, after = len(window.looks), len(following.looks)
     if before == 1:  # two neighbors computed: what the network itself makes of a frame's difference
         flicker = compare(carry_segmentation(left, window.looks[0].motion.flow).labels, anchor.labels, 1).changed
-    both = Window(window.left, [*window.looks, *following.looks], following.right)
+    both = Window(window.motion, window.left, [*window.looks, *following.looks], following.right)
     shown = both.show(before, corrector)
     return compare(shown.labels, anchor.labels, (before + after + 1) // 2).bring_nearer()._replace(flicker=flicker)

@@ -13,12 +13,12 @@ import numpy as np
 
 from stmg.streaming.anchors import read_probabilities
 from stmg.streaming.audit import Audit, Steering, compare
-from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step
+from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step, refine_flow
 from stmg.streaming.correction import AnchorEvidence, add_cost, make_evidence, warp_corrected
 from stmg.streaming.flow import Flow, Map, compose, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation
 from stmg.streaming.masks import Masks
-from stmg.streaming.motion import NoMotion, View, make_view
+from stmg.streaming.motion import Motion, NoMotion, View, make_view
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level
 from stmg.streaming.settings import StreamSettings
@@ -102,6 +102,7 @@ class Online:
         decision = _Decision(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, shown)
         return decision, FrameState(
             view=view,
+            anchor_view=view,
             timing=Timing(frame.time),
             features=output.features,
             logits=output.logits,
@@ -124,7 +125,7 @@ class Online:
         if state.memory.since_key and state.steering.is_due(self.max_change):
             step = find_step(self.motion, state.view, view)
             if not step.is_cut:
-                audit = self._audit(frame, decision.shown.labels, state, compose(state.flow, step.motion.flow))
+                audit = self._audit(frame, decision.shown.labels, state, self._find_flow(view, state, step.motion))
         steering = state.steering.follow(audit, self.max_change)
         after = replace(after, memory=memory, timing=state.timing.next(frame), steering=steering)
         return decision._replace(audit=audit), after
@@ -137,7 +138,7 @@ class Online:
         if step.is_cut:
             return self._start(frame, view, image, "cut", state)
         motion = step.motion
-        flow = compose(state.flow, motion.flow)
+        flow = self._find_flow(view, state, motion)
         encoded = self.runtime.encode(image()) if self.uses_masks else None
         masks = self._masks(encoded, state, step, flow)
         unrefreshed = None if state.unrefreshed is None else warp(state.unrefreshed, motion.flow)
@@ -179,6 +180,7 @@ class Online:
                 logits=logits,
                 encoded=encoded,
                 labels=shown.labels,
+                anchor_view=view,
                 flow=None,
                 stale=None,
                 unrefreshed=unrefreshed,
@@ -191,6 +193,11 @@ class Online:
             level, self.scheduler.name, evidence, keep, motion.source, changed, shown, audit, mask is not None
         )
         return decision, after
+
+    def _find_flow(self, view: View, state: FrameState, motion: Motion) -> Flow | None:
+        """From a frame to the last computed one, given the way to the frame before."""
+        flow = compose(state.flow, motion.flow)
+        return refine_flow(self.motion, flow, state.anchor_view, view, state.distance + 1)
 
     def _audit(self, frame: Frame, labels: Labels, state: FrameState, flow: Flow | None) -> Audit:
         """What a key frame says, fused as it is shown, against the last labels warped onto it."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from stmg.streaming.anchors import Anchor, carry_corrected, compute_anchor
 from stmg.streaming.audit import Audit, Steering, compare
-from stmg.streaming.continuity import Timing, find_break, find_step
+from stmg.streaming.continuity import Timing, find_break, find_step, refine_flow
 from stmg.streaming.correction import add_cost
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, compose, find_positions, is_outside
@@ -129,6 +129,9 @@ class Realtime:
                 if reference.scene == self._scene:
                     reference.flow = compose(reference.flow, motion.flow)
         audit = self._take_over()
+        shown = self._shown
+        if shown is not None and shown.scene == self._scene:
+            shown.flow = refine_flow(self.motion, shown.flow, shown.view, view, shown.age)
         started = self._start(frame, view)
         if self._shown is None:
             assert self._running is not None

@@ -30,6 +30,8 @@ class FrameState:
 
     view: View
     """The newest frame, small and gray."""
+    anchor_view: View
+    """The last computed frame, likewise."""
     timing: Timing
     """When it was taken."""
     features: Any

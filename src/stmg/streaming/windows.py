@@ -10,10 +10,11 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from stmg.streaming.anchors import Anchor, Between, Side, blend_segmentation, correct_between
+from stmg.streaming.continuity import refine_flow
 from stmg.streaming.correction import Corrector
 from stmg.streaming.flow import Flow, Map, compose, invert
 from stmg.streaming.foreground import Segmentation
-from stmg.streaming.motion import Motion, View
+from stmg.streaming.motion import Motion, MotionEstimator, View
 from stmg.video.frames import Frame, Image
 
 STILL = Motion(None, "none")
@@ -52,12 +53,17 @@ class Computing(NamedTuple):
 
     reason: str
     anchor: Future[Anchor]
+    view: View
 
 
 @dataclass
 class Window:
-    """The frames after an anchor, up to and with the next one."""
+    """The frames after an anchor, up to and with the next one.
 
+    motion: fits the flows between them.
+    """
+
+    motion: MotionEstimator
     left: Computing | None
     looks: list[Look] = field(default_factory=list)
     right: Computing | None = None
@@ -85,9 +91,9 @@ class Window:
             if start:
                 tasks.append(pool.submit(_show, left))
             for at in range(start + 1, end):
-                one = _Place(left, flows.to_start[at - start - 1], at - start)
-                two = _Place(right, flows.to_end[at - start], end - at)
-                tasks.append(pool.submit(_blend, one, two, self._image(at)))
+                one = _Place(left, flows.to_start[at - start - 1], start)
+                two = _Place(right, flows.to_end[at - start], end)
+                tasks.append(pool.submit(self._blend, at, one, two))
         return tasks
 
     def show(self, at: int, corrector: Corrector | None) -> Segmentation:
@@ -103,7 +109,7 @@ class Window:
             number = stops.index(at)
             back = reduce(compose, (_flows_to_start(part)[-1] for part in parts[:number]))
             ahead = reduce(compose, (_flows_to_end(part)[0] for part in reversed(parts[number:])))
-            left, right = Side(anchors[start], back, at - start), Side(anchors[end], ahead, end - at)
+            left, right = self._side(at, anchors[start], back, start), self._side(at, anchors[end], ahead, end)
             return Between(left, right, self._image(at))
 
         start, end = max(mark for mark in marks if mark <= at), min(mark for mark in marks if mark > at)
@@ -121,10 +127,29 @@ class Window:
         to_right = list(accumulate((part.to_end[0] for part in reversed(parts)), compose))[::-1]
         yield self.left.anchor
         for number, at in enumerate(marks[1:-1], start=1):
-            one = _Place(self.left.anchor, to_left[number - 1], at)
-            two = _Place(self.right.anchor, to_right[number], marks[-1] - at)
-            yield pool.submit(_correct, corrector, one, two, self._image(at))
+            one = _Place(self.left.anchor, to_left[number - 1], 0)
+            two = _Place(self.right.anchor, to_right[number], marks[-1])
+            yield pool.submit(self._correct, corrector, at, one, two)
         yield self.right.anchor
+
+    def _correct(self, corrector: Corrector | None, at: int, left: _Place, right: _Place) -> Anchor:
+        return correct_between(corrector, self._wait(at, left, right))
+
+    def _blend(self, at: int, left: _Place, right: _Place) -> Blended:
+        return blend_segmentation(self._wait(at, left, right)), None
+
+    def _wait(self, at: int, left: _Place, right: _Place) -> Between:
+        one, two = (self._side(at, place.anchor.result(), place.flow, place.number) for place in (left, right))
+        return Between(one, two, self._image(at))
+
+    def _side(self, at: int, anchor: Anchor, flow: Flow | None, number: int) -> Side:
+        """An anchor that is frame `number` of the window as frame `at` sees it."""
+        distance = abs(at - number)
+        return Side(anchor, refine_flow(self.motion, flow, self._view(number), self._view(at), distance), distance)
+
+    def _view(self, at: int) -> View:
+        assert self.left is not None
+        return self.looks[at - 1].view if at else self.left.view
 
     def _image(self, at: int) -> Image:
         return self.looks[at - 1].frame.image
@@ -160,18 +185,9 @@ class _Place(NamedTuple):
 
     anchor: Future[Anchor]
     flow: Flow | None
-    distance: int
-
-    def wait(self) -> Side:
-        return Side(self.anchor.result(), self.flow, self.distance)
-
-
-def _correct(corrector: Corrector | None, left: _Place, right: _Place, image: Image) -> Anchor:
-    return correct_between(corrector, Between(left.wait(), right.wait(), image))
-
-
-def _blend(left: _Place, right: _Place, image: Image) -> Blended:
-    return blend_segmentation(Between(left.wait(), right.wait(), image)), None
+    """To it, as composed."""
+    number: int
+    """Of its frame, counted from the left anchor."""
 
 
 def _show(corrected: Future[Anchor]) -> Blended:

@@ -17,7 +17,7 @@ from stmg.data.stills import clip_from_still
 from stmg.errors import DataError
 from stmg.streaming.continuity import find_step
 from stmg.streaming.flow import Flow
-from stmg.streaming.motion import MotionEstimator, make_view
+from stmg.streaming.motion import MotionEstimator, View, make_view
 from stmg.streaming.runtime import Runtime
 from stmg.video.frames import Frame, Image
 
@@ -36,6 +36,8 @@ class Clip:
     images: Sequence[Image]
     flows: Sequence[Flow | None]
     """From each frame but the first to the one before."""
+    views: Sequence[View]
+    motion: MotionEstimator
 
 
 class _Part(NamedTuple):
@@ -103,14 +105,17 @@ class ClipSource:
         look = sample_look(replace(PLAIN, crop=self.size), self.size, 1.0, rng)
         frames, _ = clip_from_still(image, labels, self.longest + 1, STILLS, movable, look, rng)
         images = list(frames)
-        return self._follow(images) or Clip(images[:1] * 2, [None])
+        return self._follow(images) or Clip(images[:1] * 2, [None], self._look(images[:1] * 2), self.motion)
 
     def _follow(self, images: list[Image]) -> Clip | None:
-        views = [make_view(Frame(image), self.motion.view_width) for image in images]
+        views = self._look(images)
         steps = [find_step(self.motion, before, now) for before, now in pairwise(views)]
         if any(step.is_cut for step in steps):
             return None
-        return Clip(images, [step.motion.flow for step in steps])
+        return Clip(images, [step.motion.flow for step in steps], views, self.motion)
+
+    def _look(self, images: Sequence[Image]) -> list[View]:
+        return [make_view(Frame(image), self.motion.view_width) for image in images]
 
 
 def _split(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:

@@ -22,6 +22,7 @@ from stmg.streaming.anchors import (
     correct_between,
     view_between,
 )
+from stmg.streaming.continuity import refine_flow
 from stmg.streaming.correction import Corrector, view_warped
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, compose, invert
@@ -102,7 +103,7 @@ def carry_case(case: Case, corrector: Corrector | None) -> Labels:
 
 
 def find_flow(clip: Clip, start: int, end: int) -> Flow | None:
-    """From one frame of a clip to another, composed as a stream does it."""
+    """From one frame of a clip to another, composed and refined as a stream does it."""
     total: Flow | None = None
     if end < start:
         for index in range(end, start):
@@ -110,7 +111,7 @@ def find_flow(clip: Clip, start: int, end: int) -> Flow | None:
     else:
         for index in range(end - 1, start - 1, -1):
             total = compose(total, invert(clip.flows[index]))
-    return total
+    return refine_flow(clip.motion, total, clip.views[end], clip.views[start], abs(end - start))
 
 
 def make_pair(case: Case) -> Pair:
