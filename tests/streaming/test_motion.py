@@ -9,6 +9,7 @@ import pytest
 from stmg.errors import SettingsError
 from stmg.evaluation.measuring.delayed import DelayedExecutor
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.continuity import MANY_STEPS
 from stmg.streaming.flow import compose
 from stmg.streaming.motion import (
     DIS_LEVELS,
@@ -96,25 +97,25 @@ class Refining(DisMotion):
 
 
 @pytest.mark.parametrize(("mode", "times"), [("online", 3), ("offline", 4)])
-def test_flows_over_several_frames_are_refined(mode, times):
-    """Of three frames between two that are computed, those two and three frames away; online, the audit's too."""
-    motion, frames = Refining(), panning(5, (96, 128), step=2)
-    every = FixedPeriod(4, Level.CARRY)
+def test_flows_over_many_frames_are_refined(mode, times):
+    """Of five frames between two that are computed, those four and five away; online, that of the audit too."""
+    motion, frames = Refining(), panning(MANY_STEPS + 3, (96, 128), step=2)
+    every = FixedPeriod(MANY_STEPS + 2, Level.CARRY)
     segmenter = VideoSegmenter(colors, motion=motion, scheduler=every, offline=every)
     results = list(segmenter.stream(frames, mode=mode))
     assert len(motion.seen) == times
     computed = {id(view.gray) for view, _ in motion.seen}
     assert len(computed) == (1 if mode == "online" else 2)
-    assert np.array_equal(results[2].labels, results[0].labels) is (mode == "online")
+    assert np.array_equal(results[MANY_STEPS].labels, results[0].labels) is (mode == "online")
 
 
 def test_in_realtime_the_flow_to_what_is_shown_is_refined():
-    motion, frames = Refining(), panning(6, (96, 128), step=2)
+    motion, frames = Refining(), panning(12, (96, 128), step=2)
     executor = DelayedExecutor(intervals=4)
     segmenter = VideoSegmenter(colors, motion=motion)
     results = segmenter.stream(_ticking(frames, executor), mode="realtime", executor=executor)
     ages = [result.anchor_distance for result in results]
-    assert len(motion.seen) == sum(age >= 2 for age in ages) > 0
+    assert len(motion.seen) == sum(age >= MANY_STEPS for age in ages) > 0
 
 
 def _ticking(frames, executor):
@@ -130,7 +131,7 @@ def test_an_estimator_need_not_refine():
         def estimate(self, before, now):
             return DisMotion().estimate(before, now)
 
-    frames, every = panning(5, (96, 128), step=2), FixedPeriod(4, Level.CARRY)
+    frames, every = panning(8, (96, 128), step=2), FixedPeriod(7, Level.CARRY)
     plain, dis = (
         [r.labels for r in VideoSegmenter(colors, motion=motion, offline=every).stream(frames, mode="offline")]
         for motion in (Plain(), "dis")

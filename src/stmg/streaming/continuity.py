@@ -15,6 +15,8 @@ from stmg.video.frames import Frame
 CUT = 0.37
 # A frame later than this many times the last interval follows a gap.
 GAP = 4.0
+# Steps after which a composed flow is refined: over fewer, errors hardly add up, and most flows are over fewer.
+MANY_STEPS = 4
 
 
 class Timing(NamedTuple):
@@ -63,7 +65,7 @@ def find_step(estimator: MotionEstimator, before: View, now: View) -> Step:
 def refine_flow(estimator: MotionEstimator, flow: Flow | None, before: View, now: View, distance: int) -> Flow | None:
     """A flow over `distance` frames, composed of their steps, fitted to its two ends."""
     refine = getattr(estimator, "refine", None)  # a user's own need not have it
-    return flow if flow is None or distance < 2 or refine is None else refine(flow, before, now)
+    return flow if flow is None or distance < MANY_STEPS or refine is None else refine(flow, before, now)
 
 
 def add_change(stale: Map | None, residual: Map, flow: Flow | None) -> Map:
