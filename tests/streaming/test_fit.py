@@ -43,9 +43,9 @@ def frames(number):
 
 
 def test_a_level_is_worth_what_the_network_costs():
-    assert [choose_level(ratio) for ratio in (1, 94)] == ["dis", "dis"]
+    assert [choose_level(ratio) for ratio in (1, 124)] == ["dis", "dis"]
     assert [choose_level(ratio) for ratio in (126, 429)] == ["dis-medium", "dis-medium"]
-    assert [choose_level(ratio) for ratio in (136, 1100)] == ["dis-fine", "dis-fine"]
+    assert [choose_level(ratio) for ratio in (430, 1399)] == ["dis-fine", "dis-fine"]
     assert choose_level(5000) == "dis-finest"
 
 
