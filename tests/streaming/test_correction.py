@@ -23,24 +23,34 @@ SIZE = (96, 128)
 CLASSES = 3
 
 
-def test_carried_frames_are_corrected_and_computed_ones_are_not():
+def test_online_every_second_carried_frame_is_corrected_and_computed_ones_are_not():
     painter, frames = Painter(), panning(9)
     options = {"scheduler": FixedPeriod(4, Level.CARRY), "fusion": 0}
     plain = list(VideoSegmenter(colors, **options).stream(frames, mode="online"))
     results = list(VideoSegmenter(colors, corrector=painter, **options).stream(frames, mode="online"))
+    assert [result.index for result in results if result.corrected] == [2, 6]
     for before, after in zip(plain, results, strict=True):
         assert before.level is after.level
-        assert after.corrected is (after.level is Level.CARRY)
-        if after.level is Level.KEY:
+        if after.corrected:
+            assert (after.labels[:, :60] == 2).all()
+            assert np.array_equal(before.labels[:, 72:], after.labels[:, 72:])
+            assert after.macs == 7
+            assert after.changed.shape == (12, 16)
+        elif after.index % 4 < 2:  # computed, or warped from one that is
             assert np.array_equal(before.labels, after.labels)
-            continue
-        assert (after.labels[:, :60] == 2).all()
-        assert np.array_equal(before.labels[:, 72:], after.labels[:, 72:])
-        assert after.macs == 7
-        assert after.changed.shape == (12, 16)
     image, before, logits = painter.seen[0]
     assert image.shape == before.shape == (48, 64, 3)
     assert logits.shape == (12, 16, CLASSES)
+
+
+def test_a_frame_after_a_corrected_one_is_warped_from_it_with_its_mask():
+    frames = [texture(*SIZE)] * 4
+    options = {"scheduler": FixedPeriod(8, Level.CARRY), "motion": "none"}
+    *_, corrected, after = VideoSegmenter(colors, corrector=Painter(), **options).stream(frames, mode="online")
+    assert (corrected.corrected, after.corrected) == (True, False)
+    assert np.array_equal(corrected.labels, after.labels)
+    assert np.array_equal(corrected.changed, after.changed)
+    assert (corrected.macs, after.macs, after.anchor_distance) == (7, 0, 3)
 
 
 def test_offline_some_frames_are_corrected_and_the_others_blended_from_them():

@@ -16,13 +16,13 @@ from stmg.streaming.audit import Audit, Steering, compare
 from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step, refine_flow
 from stmg.streaming.correction import AnchorEvidence, add_cost, make_evidence, warp_corrected
 from stmg.streaming.flow import Flow, Map, compose, warp
-from stmg.streaming.foreground import Segmentation, read_segmentation
+from stmg.streaming.foreground import Segmentation, read_segmentation, warp_segmentation
 from stmg.streaming.masks import Masks
 from stmg.streaming.motion import Motion, NoMotion, View, make_view
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level
 from stmg.streaming.settings import StreamSettings
-from stmg.streaming.state import FrameResult, FrameState
+from stmg.streaming.state import Answer, FrameResult, FrameState
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import Labels
 
@@ -114,6 +114,7 @@ class Online:
             memory=AFTER_FIRST_FRAME,
             probability=shown.probability,
             evidence=self._evidence(frame, shown, output.logits),
+            settled=Answer(shown),
             steering=Steering() if before is None else before.steering.restart(),
         )
 
@@ -125,7 +126,9 @@ class Online:
         if state.memory.since_key and state.steering.is_due(self.max_change):
             step = find_step(self.motion, state.view, view)
             if not step.is_cut:
-                audit = self._audit(frame, decision.shown.labels, state, self._find_flow(view, state, step.motion))
+                audit = self._audit(
+                    frame, decision.shown.labels, state, step.motion, self._find_flow(view, state, step.motion)
+                )
         steering = state.steering.follow(audit, self.max_change)
         after = replace(after, memory=memory, timing=state.timing.next(frame), steering=steering)
         return decision._replace(audit=audit), after
@@ -157,9 +160,9 @@ class Online:
             memory=scheduler.remember(level, evidence, state.memory),
             distance=state.distance + 1,
         )
-        mask = None
         if level is Level.CARRY:
-            shown, mask = self._carry(frame, state, flow)
+            answer = self._carry(frame, state, motion, flow)
+            after = replace(after, settled=answer if answer.corrected else None)
         else:
             if level is Level.KEY:
                 keep, unrefreshed = self._all_blocks, None
@@ -170,9 +173,10 @@ class Online:
                 output = self.runtime.partial(image(), used, state.features, flow, self.partial_scale)
                 keep = used.keep if output.keep is None else output.keep
                 logits, unrefreshed = output.logits, drift * (1 - used.changed)
-            shown = read_segmentation(self.runtime, logits, frame.size)
+            answer = Answer(read_segmentation(self.runtime, logits, frame.size))
+            shown = answer.shown
             if level is Level.KEY and self.scheduler.reuses:
-                audit = self._audit(frame, shown.labels, state, flow)
+                audit = self._audit(frame, shown.labels, state, motion, flow)
                 after = replace(after, steering=state.steering.follow(audit, self.max_change))
             after = replace(
                 after,
@@ -186,11 +190,12 @@ class Online:
                 unrefreshed=unrefreshed,
                 probability=shown.probability,
                 evidence=self._evidence(frame, shown, logits),
+                settled=answer,
                 distance=0,
             )
-        changed = masks.changed if mask is None else mask
+        changed = masks.changed if answer.mask is None else answer.mask
         decision = _Decision(
-            level, self.scheduler.name, evidence, keep, motion.source, changed, shown, audit, mask is not None
+            level, self.scheduler.name, evidence, keep, motion.source, changed, answer.shown, audit, answer.corrected
         )
         return decision, after
 
@@ -199,15 +204,26 @@ class Online:
         flow = compose(state.flow, motion.flow)
         return refine_flow(self.motion, flow, state.anchor_view, view, state.distance + 1)
 
-    def _audit(self, frame: Frame, labels: Labels, state: FrameState, flow: Flow | None) -> Audit:
-        """What a key frame says, fused as it is shown, against the last labels warped onto it."""
-        carried = self._carry(frame, state, flow)[0].labels
+    def _audit(self, frame: Frame, labels: Labels, state: FrameState, motion: Motion, flow: Flow | None) -> Audit:
+        """What a key frame says, fused as it is shown, against what it would have shown without the network."""
+        carried = self._carry(frame, state, motion, flow).shown.labels
         return compare(carried, labels, state.distance + 1, state.steering.flicker)
 
-    def _carry(self, frame: Frame, state: FrameState, flow: Flow | None) -> tuple[Segmentation, Map | None]:
-        """The last computed labels, warped and corrected; and the corrector's mask, if there is one."""
+    def _carry(self, frame: Frame, state: FrameState, motion: Motion, flow: Flow | None) -> Answer:
+        """The last computed labels, warped.
+
+        With a corrector every second frame is corrected; the others are warped from the frame before, which is nearly
+        as good as correcting them, at half the cost.
+        """
+        threshold = self.runtime.threshold
+        if self.corrector is not None and state.settled is not None:
+            shown, mask, _ = state.settled
+            return Answer(
+                warp_segmentation(shown, motion.flow, threshold), None if mask is None else warp(mask, motion.flow)
+            )
         before = Segmentation(state.labels, state.probability)
-        return warp_corrected(self.corrector, before, state.evidence, flow, frame.image, self.runtime.threshold)
+        shown, mask = warp_corrected(self.corrector, before, state.evidence, flow, frame.image, threshold)
+        return Answer(shown, mask, mask is not None)
 
     def _evidence(self, frame: Frame, shown: Segmentation, logits: Any) -> AnchorEvidence | None:
         if self.corrector is None:

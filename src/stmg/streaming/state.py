@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,22 @@ from stmg.streaming.continuity import Timing
 from stmg.streaming.correction import AnchorEvidence
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map
+from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import View
 from stmg.streaming.schedulers import Level, Memory
 from stmg.video.frames import Image
 from stmg.video.labels import Labels
 from stmg.video.overlay import draw_labels
+
+
+class Answer(NamedTuple):
+    """What a frame shows."""
+
+    shown: Segmentation
+    mask: Map | None = None
+    """The corrector's, of this frame or warped from the one before; None: it had no part in this."""
+    corrected: bool = False
+    """Whether the corrector ran on this very frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,8 @@ class FrameState:
     """(H, W) of the foreground in the last computed frame; None where the network has several classes."""
     evidence: AnchorEvidence | None = None
     """What a corrector needs of the last computed frame; None without one."""
+    settled: Answer | None = None
+    """What the newest frame shows, if it was computed or corrected; None: it was only warped."""
     distance: int = 0
     """Frames from the newest one to the last computed one."""
     steering: Steering = UNSTEERED
