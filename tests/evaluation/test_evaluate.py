@@ -144,8 +144,9 @@ def test_the_first_frames_and_the_masks_are_pictured(dataset, runtime):
 @pytest.mark.parametrize(
     ("mode", "between", "mask"),
     [
-        ("online", True, "the corrector's mask"),
-        ("offline", True, "what the flow leaves unexplained"),  # frames next to a computed one are not corrected there
+        # Frames next to a computed one are not corrected there.
+        ("online", True, "what the flow leaves unexplained"),
+        ("offline", True, "what the flow leaves unexplained"),
         ("realtime", False, "the corrector's mask"),
     ],
 )

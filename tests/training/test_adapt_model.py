@@ -15,6 +15,7 @@ from stmg.checkpoints.model_files import list_graph_files
 from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import ModelError
 from stmg.runtimes.manifest import MANIFEST
+from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.training.adapt.model import identify, list_videos
 from stmg.training.adapt.settings import AdaptSettings
 from zoo import panning
@@ -66,7 +67,8 @@ def test_a_checkpoint_is_adapted_from_the_command_line(tmp_path, drive, monkeypa
     segmenter = stmg.load(tmp_path / "out")
     assert segmenter.settings.corrector is not None
     assert stmg.load(tmp_path / "out", corrector="none").settings.corrector is None
-    results = list(segmenter.stream(panning(6, SIZE), mode="online"))
+    every = segmenter.another(scheduler=FixedPeriod(4, Level.CARRY))
+    results = list(every.stream(panning(6, SIZE), mode="online"))
     assert any(result.cost.macs == read_corrector_card(tmp_path / "out").macs for result in results[1:])
     assert not (tmp_path / "out" / "adapt" / "pairs").exists()
     stmg.export(tmp_path / "out", tmp_path / "exported", size=(64, 96))

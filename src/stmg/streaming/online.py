@@ -66,9 +66,9 @@ class Online:
             decision, after = self._follow(frame, view, image, state, number)
         latency = 1000 * (time.perf_counter() - started)
         level, keep = decision.level, decision.keep
-        shown = decision.shown.copy()  # the state keeps its own
+        shown = decision.answer.shown.copy()  # the state keeps its own
         cost = self.runtime.cost(frame.size, level, keep, self.partial_scale, self.uses_masks)
-        cost = add_cost(cost, self.corrector if decision.corrected else None, frame.size)
+        cost = add_cost(cost, self.corrector if decision.answer.corrected else None, frame.size)
         result = FrameResult(
             labels=shown.labels,
             level=level,
@@ -85,7 +85,7 @@ class Online:
             changed=None if decision.changed is None else decision.changed.copy(),
             palette=self.palette,
             anchor_distance=after.distance,
-            corrected=decision.corrected,
+            corrected=decision.answer.mask is not None,
             probability=shown.probability,
             audit=decision.audit,
         )
@@ -99,7 +99,7 @@ class Online:
         encoded = self.runtime.encode(image()) if self.uses_masks else None
         output = self.runtime.full(image())
         shown = read_segmentation(self.runtime, output.logits, frame.size)
-        decision = _Decision(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, shown)
+        decision = _Decision(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, Answer(shown))
         return decision, FrameState(
             view=view,
             anchor_view=view,
@@ -114,7 +114,7 @@ class Online:
             memory=AFTER_FIRST_FRAME,
             probability=shown.probability,
             evidence=self._evidence(frame, shown, output.logits),
-            settled=Answer(shown),
+            settled=decision.answer,
             steering=Steering() if before is None else before.steering.restart(),
         )
 
@@ -127,7 +127,7 @@ class Online:
             step = find_step(self.motion, state.view, view)
             if not step.is_cut:
                 audit = self._audit(
-                    frame, decision.shown.labels, state, step.motion, self._find_flow(view, state, step.motion)
+                    frame, decision.answer.shown.labels, state, step.motion, self._find_flow(view, state, step.motion)
                 )
         steering = state.steering.follow(audit, self.max_change)
         after = replace(after, memory=memory, timing=state.timing.next(frame), steering=steering)
@@ -194,9 +194,7 @@ class Online:
                 distance=0,
             )
         changed = masks.changed if answer.mask is None else answer.mask
-        decision = _Decision(
-            level, self.scheduler.name, evidence, keep, motion.source, changed, answer.shown, audit, answer.corrected
-        )
+        decision = _Decision(level, self.scheduler.name, evidence, keep, motion.source, changed, answer, audit)
         return decision, after
 
     def _find_flow(self, view: View, state: FrameState, motion: Motion) -> Flow | None:
@@ -262,6 +260,5 @@ class _Decision(NamedTuple):
     keep: tuple[bool, ...]
     motion: str
     changed: Map | None
-    shown: Segmentation
+    answer: Answer
     audit: Audit | None = None
-    corrected: bool = False

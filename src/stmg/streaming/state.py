@@ -107,7 +107,8 @@ class FrameResult:
     stale: bool = False
     """Whether the labels are still those of another scene: realtime, after a cut, until the network has answered."""
     corrected: bool = False
-    """Whether the corrector has changed what was carried; `changed` is then its mask."""
+    """Whether the corrector has changed what was carried, on this frame or on the one before, which this one is then
+    warped from; `changed` is then its mask."""
     probability: NDArray[np.float32] | None = field(default=None, repr=False)
     """(H, W) of the foreground, of networks with one channel, which the labels are thresholded from; else None."""
     audit: Audit | None = None
