@@ -8,9 +8,10 @@ from stmg.streaming.anchors import (
     blend,
     carry,
     compute_anchor,
-    shrink,
-    softmax,
+    read_logits,
 )
+from stmg.streaming.correction import shrink_view
+from stmg.streaming.foreground import Segmentation
 from stmg.video.frames import Frame
 from zoo import colors, texture
 
@@ -25,18 +26,24 @@ def shift(pixels):
 
 
 def anchor(labels, logits=None, image=None):
-    return Anchor(
-        labels, None if logits is None else softmax(logits), shrink(texture(*SIZE) if image is None else image)
-    )
+    return Anchor(labels, logits, shrink_view(texture(*SIZE) if image is None else image))
 
 
 def test_an_anchor_is_what_the_network_gives():
     image = texture(*SIZE)
     computed = compute_anchor(CallableRuntime(colors), Frame(image))
     assert np.array_equal(computed.labels, image.argmax(2))
-    assert np.array_equal(computed.probabilities.argmax(2), image.argmax(2))
-    assert np.allclose(computed.probabilities.sum(2), 1)
-    assert computed.small.shape == (12, 16, 3)
+    assert np.array_equal(computed.logits.argmax(2), image.argmax(2))
+    assert computed.small.shape == (24, 32, 3)
+
+
+def test_a_class_that_a_network_rules_out_can_still_be_overruled():
+    """Infinite logits would leave no number where a neighbor's are finite."""
+    logits = np.array([-np.inf, 5, 4], np.float32)
+    network = CallableRuntime(lambda image: np.broadcast_to(logits[:, None, None], (3, *SIZE)))
+    output = network.full(network.prepare(texture(*SIZE))).logits
+    read = read_logits(network, output, Segmentation(np.zeros(SIZE, np.uint8)))
+    assert read[0, 0].tolist() == [-5, 5, 4]
 
 
 def test_carried_labels_are_those_where_the_flow_leads():
@@ -60,7 +67,8 @@ def test_where_they_disagree_the_surer_side_wins_and_the_nearer_counts_more():
     sure[..., 0], unsure[..., 1] = 5, 0.5
     left, right = Side(anchor(one, sure, image), None, 1), Side(anchor(two, unsure, image), None, 1)
     assert (blend(Between(left, right, image)) == 0).all()
-    assert (blend(Between(left._replace(distance=9), right, image)) == 1).all()
+    assert (blend(Between(left._replace(distance=64), right, image)) == 0).all()  # sqrt(64) < 5 / 0.5
+    assert (blend(Between(left._replace(distance=121), right, image)) == 1).all()
 
 
 def test_the_side_that_does_not_explain_the_frame_counts_little():

@@ -14,8 +14,8 @@ from stmg.streaming.anchors import (
     blend_probability,
     blend_segmentation,
     compute_anchor,
-    shrink,
 )
+from stmg.streaming.correction import shrink_view
 from stmg.streaming.flow import compose, warp
 from stmg.streaming.foreground import Segmentation, warp_segmentation
 from stmg.streaming.motion import DisMotion, make_view
@@ -93,13 +93,13 @@ def test_labels_alone_are_warped_by_the_nearest_pixel():
 
 def side(value, image, distance=1):
     probability = np.full(SIZE, value, np.float32)
-    return Side(Anchor((probability > 0.5).view(np.uint8), None, shrink(image), probability, 0.5), None, distance)
+    return Side(Anchor((probability > 0.5).view(np.uint8), None, shrink_view(image), probability, 0.5), None, distance)
 
 
-def test_between_anchors_that_explain_a_frame_alike_the_average_is_weighted_by_distance():
+def test_between_anchors_that_explain_a_frame_alike_the_nearer_weighs_more_by_the_root_of_the_distance():
     image = texture(*SIZE)
-    blended = blend_probability(Between(side(0.2, image, 1), side(0.8, image, 3), image))
-    assert np.allclose(blended, (0.2 * 3 + 0.8) / 4, atol=1e-4)
+    blended = blend_probability(Between(side(0.2, image, 1), side(0.8, image, 4), image))
+    assert np.allclose(blended, (0.2 * 2 + 0.8) / 3, atol=1e-4)
     shown = blend_segmentation(Between(side(0.2, image, 3), side(0.8, image, 1), image))
     assert (shown.labels == 1).all()
 
@@ -121,7 +121,7 @@ def test_an_anchor_of_one_channel_holds_its_probability_and_threshold():
     anchor = compute_anchor(CallableRuntime(mean, threshold=0.3), Frame(image))
     assert np.array_equal(anchor.probability, mean(image)[0])
     assert anchor.threshold == 0.3
-    assert anchor.probabilities is None
+    assert anchor.logits is None
 
 
 def test_after_a_cut_to_another_size_there_is_no_foreground_until_the_network_has_answered():

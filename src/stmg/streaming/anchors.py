@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -16,16 +17,18 @@ from stmg.streaming.correction import (
     CorrectorInput,
     correct,
     make_evidence,
+    shrink_view,
     view_blended,
     warp_corrected,
 )
 from stmg.streaming.flow import Flow, Map, find_positions, match_error, remap, sample_maps, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation, threshold_probability, warp_segmentation
 from stmg.streaming.runtime import Runtime
-from stmg.video.frames import Frame, Image, resize_image
+from stmg.video.frames import Frame, Image
 from stmg.video.labels import Labels
 
 TOLERANCE = 8.0  # levels of 255 by which the weight of a side falls to 1 / e
+SPAN = 10.0  # the most by which a logit is below that of the best class, so that a side can be overruled
 _WEIGHTS = np.exp(-np.arange(256, dtype=np.float32) / TOLERANCE) + 1e-6
 
 
@@ -34,10 +37,10 @@ class Anchor(NamedTuple):
 
     labels: Labels
     """(H, W)."""
-    probabilities: NDArray[np.float32] | None
+    logits: NDArray[np.float32] | None
     """Of the classes at the network's own resolution, (h, w, C); None where the network gives labels alone."""
     small: Image
-    """The frame itself at a quarter of its size, to see how well it explains another one."""
+    """The frame itself at half its size, to see how well it explains another one."""
     probability: Map | None = None
     """Of the foreground, (H, W), where the network has one channel; the labels are it, thresholded."""
     threshold: float = 0.5
@@ -71,14 +74,14 @@ class Between:
 
     @cached_property
     def small(self) -> Image:
-        """The frame as `shrink` makes it."""
-        return shrink(self.image)
+        """The frame at half its size."""
+        return shrink_view(self.image)
 
     @cached_property
     def weights(self) -> tuple[Map, Map]:
         """Of the anchors in each cell (h, w) of the small frame: how well each explains it, and how near it is."""
         ours, theirs = (
-            _WEIGHTS[match_error(side.anchor.small, self.small, side.flow)] / side.distance
+            _WEIGHTS[match_error(side.anchor.small, self.small, side.flow)] / math.sqrt(side.distance)
             for side in (self.left, self.right)
         )
         return ours, theirs
@@ -95,31 +98,16 @@ def compute_anchor(runtime: Runtime, frame: Frame, corrector: Corrector | None =
     """The whole network on a frame, with what a corrector needs of it."""
     output = runtime.full(runtime.prepare(frame.image))
     shown = read_segmentation(runtime, output.logits, frame.size)
-    probabilities = read_probabilities(runtime, output.logits, shown)
-    evidence = None
+    logits, small, evidence = read_logits(runtime, output.logits, shown), shrink_view(frame.image), None
     if corrector is not None:
-        evidence = make_evidence(frame.image, shown, probabilities, corrector.num_classes)
-    return Anchor(shown.labels, probabilities, shrink(frame.image), shown.probability, runtime.threshold, evidence)
+        evidence = make_evidence(small, shown, logits, corrector.num_classes)
+    return Anchor(shown.labels, logits, small, shown.probability, runtime.threshold, evidence)
 
 
-def read_probabilities(runtime: Runtime, logits: object, shown: Segmentation) -> NDArray[np.float32] | None:
+def read_logits(runtime: Runtime, logits: object, shown: Segmentation) -> NDArray[np.float32] | None:
     """Of the classes of a computed frame, (h, w, C); None where the network gives a foreground or labels alone."""
     array = runtime.logits_array(logits) if shown.probability is None else None
-    return None if array is None else softmax(array)
-
-
-def softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Class probabilities of logits (h, w, C)."""
-    exponentials = np.exp(logits - logits.max(2, keepdims=True))
-    probabilities: NDArray[np.float32] = exponentials / exponentials.sum(2, keepdims=True)
-    return probabilities
-
-
-def shrink(image: Image) -> Image:
-    """An image at a quarter of its height and width."""
-    for _ in range(2):  # OpenCV halves faster than it quarters
-        image = resize_image(image, (max(1, image.shape[0] // 2), max(1, image.shape[1] // 2)))
-    return image
+    return None if array is None else np.maximum(array, array.max(2, keepdims=True) - SPAN)
 
 
 def carry(anchor: Anchor, flow: Flow | None) -> Labels:
@@ -148,8 +136,8 @@ def correct_between(corrector: Corrector | None, frame: Between) -> Anchor:
         return Anchor(shown.labels, None, frame.small, shown.probability, left.threshold)
     corrected = correct(corrector, view_between(frame), shown, left.threshold)
     shown = corrected.shown
-    probabilities = softmax(corrected.logits) if shown.probability is None else None
-    return Anchor(shown.labels, probabilities, frame.small, shown.probability, left.threshold, mask=corrected.mask)
+    logits = corrected.logits if shown.probability is None else None
+    return Anchor(shown.labels, logits, frame.small, shown.probability, left.threshold, mask=corrected.mask)
 
 
 def view_between(frame: Between) -> CorrectorInput:
@@ -158,7 +146,7 @@ def view_between(frame: Between) -> CorrectorInput:
     one, two = left.anchor.evidence, right.anchor.evidence
     assert one is not None
     assert two is not None
-    return view_blended(((one, left.flow), (two, right.flow)), frame.share_of_left, frame.image)
+    return view_blended(((one, left.flow), (two, right.flow)), frame.share_of_left, frame.small)
 
 
 def blend_segmentation(frame: Between) -> Segmentation:
@@ -187,8 +175,8 @@ def blend_probability(frame: Between) -> Map:
 def blend(frame: Between) -> Labels:
     """The labels of a frame between two anchors.
 
-    Where the warped labels agree they are taken. Elsewhere the class probabilities of both sides are averaged, weighted
-    by how well the side explains the frame and how near it is.
+    Where the warped labels agree they are taken. Elsewhere the logits of both sides are averaged, weighted by how well
+    the side explains the frame and how near it is.
     """
     sides = (frame.left, frame.right)
     size = frame.left.anchor.labels.shape
@@ -215,10 +203,10 @@ def _choose(
     """The classes (N,) of the N pixels where the sides disagree."""
     total: NDArray[np.float32] | None = None
     for side, at, weight in zip(sides, positions, weights, strict=True):
-        if side.anchor.probabilities is None:  # labels alone: those of the side that weighs more
+        if side.anchor.logits is None:  # labels alone: those of the side that weighs more
             ours, theirs = (each.ravel().take(pixels) for each in labels)
             return np.where(weights[0] >= weights[1], ours, theirs)
-        sampled = sample_maps(side.anchor.probabilities, at.reshape(-1, 2).take(pixels, 0), labels[0].shape)
+        sampled = sample_maps(side.anchor.logits, at.reshape(-1, 2).take(pixels, 0), labels[0].shape)
         sampled *= weight[:, None]
         total = sampled if total is None else np.add(total, sampled, out=total)
     assert total is not None

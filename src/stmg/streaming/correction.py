@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from stmg.errors import ModelError
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, find_positions, remap, warp
 from stmg.streaming.foreground import Segmentation, threshold_probability, warp_segmentation
@@ -49,28 +50,40 @@ class AnchorEvidence(NamedTuple):
 
 
 def make_evidence(
-    image: Image, shown: Segmentation, probabilities: NDArray[np.float32] | None, classes: int
+    small: Image, shown: Segmentation, logits: NDArray[np.float32] | None, classes: int
 ) -> AnchorEvidence | None:
     """Of a frame that was computed; where the network gives labels alone, those are taken as certain.
 
     None for a frame that is too small to be corrected.
 
-    probabilities: of the classes at the network's own resolution, (h, w, C).
+    small: the frame at half its size.
+    logits: of the classes at the network's own resolution, (h, w, C).
     """
-    if min(image.shape[:2]) < SMALLEST:
+    height, width = shown.labels.shape
+    if min(height, width) < SMALLEST:
         return None
-    size = max(1, image.shape[0] // GRID), max(1, image.shape[1] // GRID)
+    size = max(1, height // GRID), max(1, width // GRID)
     if shown.probability is not None:
         cells = cv2.resize(shown.probability, size[::-1], interpolation=cv2.INTER_AREA)
         probabilities = np.stack((1 - cells, cells), axis=2)
-    elif probabilities is None:
+    elif logits is None:
         ids = cv2.resize(shown.labels, size[::-1], interpolation=cv2.INTER_NEAREST)
         # Where there is no label every class is as likely.
         sure = np.vstack((np.eye(classes, dtype=np.float32), np.full((1, classes), 1 / classes, np.float32)))
         probabilities = sure[np.minimum(ids, classes)]
-    elif probabilities.shape[:2] != size:
-        probabilities = _resample(probabilities, size)
-    return AnchorEvidence(shrink_view(image), np.log(np.maximum(probabilities, _SURE)))
+    else:
+        if logits.shape[2] != classes:
+            raise ModelError(f"the corrector is for {classes} classes, the network has {logits.shape[2]}")
+        probabilities = _softmax(logits)
+        if probabilities.shape[:2] != size:
+            probabilities = _resample(probabilities, size)
+    return AnchorEvidence(small, np.log(np.maximum(probabilities, _SURE)))
+
+
+def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    exponentials = np.exp(logits - logits.max(2, keepdims=True))
+    probabilities: NDArray[np.float32] = exponentials / exponentials.sum(2, keepdims=True)
+    return probabilities
 
 
 def _resample(maps: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.float32]:
@@ -85,7 +98,7 @@ def add_cost(cost: Cost | None, corrector: Corrector | None, size: tuple[int, in
 
 
 def shrink_view(image: Image) -> Image:
-    """What a corrector sees of a frame: its half."""
+    """A frame at half its height and width: what a corrector sees of it, and by which it is compared with another."""
     return resize_image(image, (max(1, image.shape[0] // VIEW), max(1, image.shape[1] // VIEW)))
 
 
@@ -106,20 +119,19 @@ def view_warped(evidence: AnchorEvidence, flow: Flow | None, image: Image) -> Co
 
 
 def view_blended(
-    sides: tuple[tuple[AnchorEvidence, Flow | None], tuple[AnchorEvidence, Flow | None]], share: Map, image: Image
+    sides: tuple[tuple[AnchorEvidence, Flow | None], tuple[AnchorEvidence, Flow | None]], share: Map, small: Image
 ) -> CorrectorInput:
     """A frame and the two computed frames that it is blended from.
 
-    share: of the first of them, in [0, 1], (h, w) at any size.
+    share: of the first of them, in [0, 1], (h, w) as large as the images.
+    small: the frame at half its size.
     """
     (one, first), (two, second) = sides
-    height, width = image.shape[0] // VIEW, image.shape[1] // VIEW
-    wide = cv2.resize(share, (width, height), interpolation=cv2.INTER_LINEAR)[:, :, None]
     ours, theirs = warp(one.image, first), warp(two.image, second)
-    before = (theirs + wide * (ours.astype(np.float32) - theirs)).astype(np.uint8)
+    before = (theirs + share[:, :, None] * (ours.astype(np.float32) - theirs)).astype(np.uint8)
     cells = cv2.resize(share, one.logits.shape[1::-1], interpolation=cv2.INTER_AREA)[:, :, None]
     mixed = cells * np.exp(warp(one.logits, first)) + (1 - cells) * np.exp(warp(two.logits, second))
-    return CorrectorInput(shrink_view(image), before, np.log(np.maximum(mixed, _SURE)))
+    return CorrectorInput(small, before, np.log(np.maximum(mixed, _SURE)))
 
 
 def warp_corrected(

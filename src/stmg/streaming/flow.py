@@ -89,7 +89,7 @@ def match_error(before: NDArray[np.uint8], now: NDArray[np.uint8], flow: Flow | 
     difference = cv2.absdiff(now, remap(before, positions))
     if difference.ndim == 3:
         difference = cv2.transform(difference, _MEAN)
-    error: NDArray[np.uint8] = cv2.blur(difference, (3, 3))
+    error: NDArray[np.uint8] = cv2.GaussianBlur(difference, (3, 3), 0)
     error[is_outside(positions)] = OUTSIDE
     return error
 
