@@ -6,11 +6,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from stmg.errors import ModelError
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming import anchors
 from stmg.streaming.anchors import Between, Side, blend, compute_anchor, correct_between
-from stmg.streaming.correction import AnchorEvidence, correct, make_evidence, view_blended, view_warped
+from stmg.streaming.correction import AnchorEvidence, correct, make_evidence, shrink_view, view_blended, view_warped
+from stmg.streaming.cost import Cost
 from stmg.streaming.flow import compose, invert
 from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import DisMotion, make_view
@@ -21,6 +23,13 @@ from zoo import Painter, colors, panning, texture
 
 SIZE = (96, 128)
 CLASSES = 3
+
+
+class Counted(CallableRuntime):
+    """A function whose cost is known."""
+
+    def cost(self, size, level, keep, scale, masked):
+        return Cost(100 * (level is Level.KEY), 0, 0)
 
 
 def test_online_every_second_carried_frame_is_corrected_and_computed_ones_are_not():
@@ -41,6 +50,24 @@ def test_online_every_second_carried_frame_is_corrected_and_computed_ones_are_no
     image, before, logits = painter.seen[0]
     assert image.shape == before.shape == (48, 64, 3)
     assert logits.shape == (12, 16, CLASSES)
+
+
+@pytest.mark.parametrize("period", [2, 3, 4])
+def test_each_run_of_the_corrector_is_counted_and_audits_run_it_seldom(period):
+    painter, options = Painter(), {"scheduler": FixedPeriod(period, Level.CARRY), "fusion": 0.5}
+    results = list(VideoSegmenter(Counted(colors), corrector=painter, **options).stream(panning(41), mode="online"))
+    assert 7 * len(painter.seen) == sum(result.macs % 100 for result in results)
+    for_audits = [result for result in results if result.macs == 107]
+    keys = sum(result.level is Level.KEY for result in results)
+    assert len(for_audits) <= keys / 4
+    assert bool(for_audits) == (period % 2 == 0)  # else the frame before was corrected, and is only warped
+
+
+def test_a_corrector_of_other_classes_is_refused_where_only_running_the_network_tells():
+    painter = Painter()
+    painter.num_classes = 4
+    with pytest.raises(ModelError, match="the corrector is for 4 classes, the network has 3"):
+        VideoSegmenter(colors, corrector=painter).step(texture(*SIZE))
 
 
 def test_a_frame_after_a_corrected_one_is_warped_from_it_with_its_mask():
@@ -131,7 +158,7 @@ def test_what_was_warped_stays_where_the_mask_is_weak():
 def test_a_foreground_is_corrected_softly():
     probability = np.full(SIZE, 0.2, np.float32)
     shown = Segmentation(np.zeros(SIZE, np.uint8), probability)
-    evidence = make_evidence(texture(*SIZE), shown, None, 2)
+    evidence = make_evidence(shrink_view(texture(*SIZE)), shown, None, 2)
     assert np.allclose(np.exp(evidence.logits[:, :, 1]), 0.2)
     corrected = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), shown, 0.5).shown
     assert corrected.probability[:, :56].min() > 0.9
@@ -143,14 +170,14 @@ def test_a_foreground_is_corrected_softly():
 def test_labels_alone_count_as_certain():
     labels = np.zeros(SIZE, np.uint8)
     labels[48:] = 2
-    evidence = make_evidence(texture(*SIZE), Segmentation(labels), None, CLASSES)
+    evidence = make_evidence(shrink_view(texture(*SIZE)), Segmentation(labels), None, CLASSES)
     assert np.array_equal(evidence.logits.argmax(2), labels[4::8, 4::8])
 
 
 def test_what_has_no_label_is_no_class_and_stays_so():
     labels = np.full(SIZE, 255, np.uint8)
     labels[48:] = 1
-    evidence = make_evidence(texture(*SIZE), Segmentation(labels), None, CLASSES)
+    evidence = make_evidence(shrink_view(texture(*SIZE)), Segmentation(labels), None, CLASSES)
     assert np.allclose(np.exp(evidence.logits[:5]), 1 / CLASSES)
     corrected = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), Segmentation(labels), 0.5).shown
     assert (corrected.labels[:48] == 255).all()
@@ -158,8 +185,8 @@ def test_what_has_no_label_is_no_class_and_stays_so():
 
 
 def test_probabilities_of_any_resolution_are_brought_to_the_grid():
-    fine = np.random.default_rng(0).dirichlet(np.ones(CLASSES), SIZE).astype(np.float32)
-    evidence = make_evidence(texture(*SIZE), Segmentation(np.zeros(SIZE, np.uint8)), fine, CLASSES)
+    fine = np.log(np.random.default_rng(0).dirichlet(np.ones(CLASSES), SIZE).astype(np.float32))
+    evidence = make_evidence(shrink_view(texture(*SIZE)), Segmentation(np.zeros(SIZE, np.uint8)), fine, CLASSES)
     assert evidence.logits.shape == (12, 16, CLASSES)
 
 
@@ -167,9 +194,9 @@ def test_one_pass_sees_both_sides():
     image = texture(*SIZE)
     black, white = (np.full((48, 64, 3), value, np.uint8) for value in (0, 200))
     ones, twos = (np.log(np.full((12, 16, CLASSES), share, np.float32)) for share in (0.2, 0.4))
-    share = np.full((24, 32), 0.25, np.float32)
+    share = np.full((48, 64), 0.25, np.float32)
     sides = (AnchorEvidence(black, ones), None), (AnchorEvidence(white, twos), None)
-    _, before, logits = view_blended(sides, share, image)
+    _, before, logits = view_blended(sides, share, shrink_view(image))
     assert np.allclose(before, 150, atol=1)
     assert np.allclose(np.exp(logits), 0.35)
 

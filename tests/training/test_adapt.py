@@ -1,5 +1,6 @@
 """adapt: how a corrector is trained on videos without labels."""
 
+import errno
 import shutil
 import threading
 from contextlib import nullcontext
@@ -130,6 +131,22 @@ def test_fewer_pairs_than_a_batch_are_drawn_again(tmp_path):
     for number in range(5):
         store.put(number, EXAMPLE)
     assert len(store.draw(5, 4, np.random.default_rng(0))[0]) == 4
+
+
+def test_a_disk_without_room_for_all_pairs_is_said_before_any_is_written(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("stmg.training.adapt.pairs.os.posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        PairStore(tmp_path, 3, EXAMPLE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_disks_blocks_are_taken_when_a_store_is_made(tmp_path):
+    PairStore(tmp_path, 64, EXAMPLE)
+    for file in tmp_path.iterdir():
+        assert 512 * file.stat().st_blocks >= file.stat().st_size
 
 
 def test_a_number_of_pairs_leaves_the_steps_to_the_time(tmp_path):

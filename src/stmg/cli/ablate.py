@@ -36,6 +36,7 @@ def ablate(
     threads: Threads = None,
 ) -> None:
     """Measure what each part is worth: the rows of the paper's ablations, and stmg's own."""
+    from stmg.checkpoints.card import CARD
     from stmg.evaluation.ablate import ablate as run
 
     console = Console(stderr=as_json)
@@ -45,7 +46,8 @@ def ablate(
         name, equals, other = text.partition("=")
         if not equals:
             raise SettingsError(f"--also is NAME=MODEL, such as 'one weight set=runs/one/last'; got {text!r}")
-        others[name] = make_spec(other, ModelOptions(device=device, threads=threads))
+        own = network if (Path(other) / CARD).is_file() else None
+        others[name] = make_spec(other, ModelOptions(device=device, threads=threads, network=own))
     try:
         with progress_bar(console) as progress:
             task = progress.add_task("ablations", total=None, status="reading")

@@ -71,6 +71,7 @@ def adapt(
 
     Ctrl-C keeps what is done, and the same command goes on from there.
     """
+    from stmg.checkpoints.kinds import is_graph_file
     from stmg.training.adapt.model import STATE
     from stmg.training.adapt.model import adapt as run
     from stmg.training.adapt.settings import AdaptSettings
@@ -122,5 +123,10 @@ def adapt(
     if not check.between.is_less:
         console.print("[yellow]between two computed frames it is no help: offline mode does without[/]")
     folder = shlex.quote(str(out))
-    code = f"{shlex.quote(model)}{typed_options(replace(options, corrector=None))} --corrector {folder}"
-    console.print(f"to use it: stmg segment VIDEO --model {escape(folder if outcome.whole else code)}", soft_wrap=True)
+    if outcome.whole:  # of a graph file, the folder knows how it was opened
+        use = folder + ("" if is_graph_file(model) else typed_options(options, ("network", "activation", "threshold")))
+    else:
+        use = f"{shlex.quote(model)}{typed_options(replace(options, corrector=None))} --corrector {folder}"
+    if motion is not None:  # else the model's own
+        use += f" --motion {shlex.quote(motion)}"
+    console.print(f"to use it: stmg segment VIDEO --model {escape(use)}", soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -232,9 +233,14 @@ class StreamOptions:
     settings: Settings = None
 
 
-def typed_options(options: ModelOptions) -> str:
+OPENING = ("device", "weights", "network", "normalize", "output", "activation", "threshold", "corrector")
+OF_GRAPHS = ("device", "normalize", "output", "activation", "threshold", "corrector")
+OF_EXPORTS = ("device", "corrector")
+"""Options that open a model, and those of them that hold for a graph file and for an exported folder beside it."""
+
+
+def typed_options(options: ModelOptions, names: Sequence[str] = OPENING) -> str:
     """What has to be typed to open a model the same way, but for what a settings file holds."""
-    names = ("device", "weights", "network", "normalize", "output", "activation", "threshold", "corrector")
     given = ((name, getattr(options, name)) for name in names)
     return "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given if value is not None)
 
@@ -249,7 +255,8 @@ def make_spec(
 ) -> ModelSpec:
     """The `ModelSpec` of options as they are typed; what is not given is taken from the file of settings.
 
-    mode: what the stream will be: the scheduler is that of this mode, and an option it does not use is refused.
+    mode: what the stream will be: the scheduler is that of this mode, and an option it does not use is refused; None
+        where there will be several, or none.
     """
     from stmg.checkpoints.resolve import ModelSpec, with_saved
     from stmg.checkpoints.settings_file import SavedSettings, read_settings
@@ -262,7 +269,7 @@ def make_spec(
         "motion": stream.motion,
         "fusion": stream.fusion,
         "max_change": parse_share("--max-change", stream.max_change),
-        **_for_mode(mode or saved.mode, stream.scheduler, stream.fusion),
+        **_for_mode(mode, stream.scheduler, stream.fusion),
     }
     spec = ModelSpec(
         name=model,

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import Model, ModelOptions, Out, Size, make_spec, typed_options
+from stmg.cli.options import OF_EXPORTS, OF_GRAPHS, Model, ModelOptions, Out, Size, make_spec, typed_options
 from stmg.cli.parsing import parse_share
 from stmg.cli.progress import progress_bar
 from stmg.cli.results import AsJson, publish
@@ -69,6 +69,7 @@ def tune(
     Measures on this machine, chooses on one half of the video and checks on the other. Writes settings that
     `stmg segment --settings` and `stmg.load(settings=...)` take.
     """
+    from stmg.checkpoints.kinds import is_graph_file
     from stmg.checkpoints.settings_file import write_settings
     from stmg.data.catalogue import is_dataset
     from stmg.data.folder import is_video
@@ -103,8 +104,11 @@ def tune(
         write_settings(settings, out / SETTINGS)
         video = "VIDEO" if is_dataset(source) and not is_video(Path(source)) else shlex.quote(hide_credentials(source))
         command = f"stmg segment {video} --model {shlex.quote(result.best.setting.model)}"
-        if result.best.setting.model == result.model:
+        chosen_model = result.best.setting.model
+        if chosen_model == result.model:
             command += typed_options(options)
+        else:
+            command += typed_options(options, OF_GRAPHS if is_graph_file(chosen_model) else OF_EXPORTS)
         command += f" --settings {shlex.quote(str(out / SETTINGS))}"
         if result.best.setting.mode == "realtime":
             command += " --pace"  # without which a file comes faster than any camera

@@ -17,6 +17,7 @@ from stmg.evaluation.inputs import (
     check_classes,
     count_classes,
     describe_settings,
+    fit_motion,
     open_data,
     open_model,
 )
@@ -77,7 +78,9 @@ def ablate(
     for label, each in (others or {}).items():
         other = open_model(each, subject.size)
         check_classes(other, count_classes(other), dataset)
+        fit_motion(other, dataset.videos(split))
         alternatives[label] = other.segmenter
+    fit_motion(subject, dataset.videos(split))
     segmenter = subject.segmenter
     plan = [(segmenter, setting) for setting in list_settings(segmenter, has_vectors)]
     for label, alternative in {"this one": segmenter, **alternatives}.items() if alternatives else ():

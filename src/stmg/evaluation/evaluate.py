@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stmg.data.dataset import Dataset, Video
-from stmg.evaluation.inputs import EVERY_FRAME, Model, Subject, open_data, open_model
+from stmg.evaluation.inputs import EVERY_FRAME, Model, Subject, fit_motion, open_data, open_model
 from stmg.evaluation.lanes import Answer, OfflineLane, SteppedLane, make_lanes
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix, Consistency, Correspondence
@@ -63,6 +63,7 @@ def evaluate(
     """
     subject = open_model(model, size, name)
     dataset = open_data(data, split, subject)
+    fit_motion(subject, dataset.videos(split))
     run = _Evaluation(
         subject, dataset, make_lanes(subject.segmenter, dataset.num_classes, mode, network_intervals), on_frame
     )

@@ -126,7 +126,8 @@ class Trials:
         base_ms = candidate.base_ms(parts)
         if setting.mode == "every frame":
             labels = [candidate.labels[part.start : part.stop] for part in parts]
-            return self._outcome(setting, parts, labels, 1.0, base_ms, base_ms)
+            times = [ms for part in parts for ms in candidate.times[part.start : part.stop]]
+            return self._outcome(setting, parts, labels, 1.0, base_ms, _p95(times))
         settings = self._settings(candidate, setting)
         results: list[list[FrameResult]] = []
         runs, spent = 0, 0.0

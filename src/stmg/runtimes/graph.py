@@ -59,6 +59,7 @@ class GraphRuntime(CallableRuntime):
         channels = self._layout(self.output)[0]
         if channels is not None:
             self.foreground.check_channels(channels)
+            self.num_classes = max(2, channels) if channels else None  # labels do not say
         if self.output.is_sigmoid and activation is None:
             self.foreground.activation = "probability"
         self.notes = (*self.notes, *self._describe_output(channels, output is not None))

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stmg.streaming.anchors import read_probabilities
+from stmg.streaming.anchors import read_logits
 from stmg.streaming.audit import Audit, Steering, compare
 from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step, refine_flow
-from stmg.streaming.correction import AnchorEvidence, add_cost, make_evidence, warp_corrected
+from stmg.streaming.correction import AnchorEvidence, add_cost, make_evidence, shrink_view, warp_corrected
 from stmg.streaming.flow import Flow, Map, compose, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation, warp_segmentation
 from stmg.streaming.masks import Masks
@@ -68,7 +68,7 @@ class Online:
         level, keep = decision.level, decision.keep
         shown = decision.answer.shown.copy()  # the state keeps its own
         cost = self.runtime.cost(frame.size, level, keep, self.partial_scale, self.uses_masks)
-        cost = add_cost(cost, self.corrector if decision.answer.corrected else None, frame.size)
+        cost = add_cost(cost, self.corrector if decision.ran_corrector else None, frame.size)
         result = FrameResult(
             labels=shown.labels,
             level=level,
@@ -131,7 +131,7 @@ class Online:
                 )
         steering = state.steering.follow(audit, self.max_change)
         after = replace(after, memory=memory, timing=state.timing.next(frame), steering=steering)
-        return decision._replace(audit=audit), after
+        return decision._replace(audit=audit, ran_corrector=audit is not None and self._would_correct(state)), after
 
     def _follow(
         self, frame: Frame, view: View, image: Prepare, state: FrameState, number: int
@@ -176,7 +176,8 @@ class Online:
             answer = Answer(read_segmentation(self.runtime, logits, frame.size))
             shown = answer.shown
             if level is Level.KEY and self.scheduler.reuses:
-                audit = self._audit(frame, shown.labels, state, motion, flow)
+                if not self._would_correct(state) or state.steering.is_due(self.max_change):
+                    audit = self._audit(frame, shown.labels, state, motion, flow)
                 after = replace(after, steering=state.steering.follow(audit, self.max_change))
             after = replace(
                 after,
@@ -194,7 +195,10 @@ class Online:
                 distance=0,
             )
         changed = masks.changed if answer.mask is None else answer.mask
-        decision = _Decision(level, self.scheduler.name, evidence, keep, motion.source, changed, answer, audit)
+        ran_corrector = answer.corrected or (audit is not None and self._would_correct(state))
+        decision = _Decision(
+            level, self.scheduler.name, evidence, keep, motion.source, changed, answer, audit, ran_corrector
+        )
         return decision, after
 
     def _find_flow(self, view: View, state: FrameState, motion: Motion) -> Flow | None:
@@ -223,11 +227,15 @@ class Online:
         shown, mask = warp_corrected(self.corrector, before, state.evidence, flow, frame.image, threshold)
         return Answer(shown, mask, mask is not None)
 
+    def _would_correct(self, state: FrameState) -> bool:
+        """Whether carrying a frame after this state runs the corrector."""
+        return self.corrector is not None and state.evidence is not None and state.settled is None
+
     def _evidence(self, frame: Frame, shown: Segmentation, logits: Any) -> AnchorEvidence | None:
         if self.corrector is None:
             return None
-        probabilities = read_probabilities(self.runtime, logits, shown)
-        return make_evidence(frame.image, shown, probabilities, self.corrector.num_classes)
+        array = read_logits(self.runtime, logits, shown)
+        return make_evidence(shrink_view(frame.image), shown, array, self.corrector.num_classes)
 
     def _masks(self, encoded: Any, state: FrameState, step: Step, flow: Flow | None) -> Masks:
         """What changed since the last computed frame, by the mask generator or by what motion leaves unexplained."""
@@ -262,3 +270,5 @@ class _Decision(NamedTuple):
     changed: Map | None
     answer: Answer
     audit: Audit | None = None
+    ran_corrector: bool = False
+    """For what is shown or for the audit."""

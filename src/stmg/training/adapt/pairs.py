@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -177,4 +178,17 @@ def _open_array(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> 
         except ValueError:
             pass
         raise SettingsError(f"{path} holds other pairs; remove {path.parent.parent} to begin anew")
-    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+    try:
+        _reserve(path)
+    except OSError:
+        path.unlink()
+        raise
+    return array
+
+
+def _reserve(path: Path) -> None:
+    """Take the disk's blocks now: a mapped file that finds the disk full later ends the process without a word."""
+    if hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
