@@ -21,6 +21,7 @@ PROJECT_FILES = {
     "project/contributing.md": "CONTRIBUTING.md",
     "project/code-of-conduct.md": "CODE_OF_CONDUCT.md",
     "project/security.md": "SECURITY.md",
+    "project/reliability.md": "RELIABILITY.md",
     "project/changelog.md": "CHANGELOG.md",
 }
 """Pages by the files of the repository that they show; one that is not there has no page."""
