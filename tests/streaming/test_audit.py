@@ -118,7 +118,7 @@ def test_offline_the_anchors_before_and_after_are_blended_onto_the_one_between()
     runtime = CallableRuntime(colors)
     results = list(Offline(runtime, StreamSettings(offline=EVERY_FOURTH)).stream(frames))
     assert [n for n, result in enumerate(results) if result.audit is not None] == [4]
-    motion, views = DisMotion(), [make_view(frame) for frame in frames]
+    motion, views = DisMotion().for_offline(), [make_view(frame) for frame in frames]
     back, ahead = None, None
     for n in range(4):
         back = compose(back, motion.estimate(views[n], views[n + 1]).flow)

@@ -129,7 +129,7 @@ def test_an_estimator_need_not_refine():
         name, needs_vectors, view_width, both_ways = "plain", False, 240, False
 
         def estimate(self, before, now):
-            return DisMotion().estimate(before, now)
+            return DisMotion().for_offline().estimate(before, now)
 
     frames, every = panning(8, (96, 128), step=2), FixedPeriod(7, Level.CARRY)
     plain, dis = (

@@ -34,7 +34,7 @@ def test_frames_between_two_anchors_are_blended_from_both_as_by_hand():
     assert [result.level for result in results] == [Level.KEY if n % 4 == 0 else Level.CARRY for n in range(9)]
     assert [result.anchor_distance for result in results] == [0, 1, 2, 1, 0, 1, 2, 1, 0]
     assert [result.index for result in results] == list(range(9))
-    motion, views = DisMotion(), [make_view(frame) for frame in frames]
+    motion, views = DisMotion().for_offline(), [make_view(frame) for frame in frames]
     back = [motion.estimate(views[n], views[n + 1]).flow for n in range(8)]
     left, right = (compute_anchor(CallableRuntime(colors), frames[n]) for n in (4, 8))
     to_left = compose(back[4], back[5])
@@ -192,3 +192,20 @@ def test_an_error_of_the_source_comes_after_the_frames_before_it():
     with pytest.raises(VideoError, match="cable"):
         results.extend(result.index for result in offline().stream(frames()))
     assert results == list(range(11))
+
+
+def test_offline_uses_the_motion_that_is_for_it_and_online_does_not():
+    class Careless(DisMotion):
+        def for_offline(self):
+            return Careful()
+
+    class Careful(DisMotion):
+        def estimate(self, before, now):
+            return super().estimate(before, now)._replace(source="careful")
+
+    segmenter = VideoSegmenter(colors, motion=Careless(), scheduler=FixedPeriod(4, Level.CARRY), fusion=0)
+    sources = {
+        mode: {result.motion for result in segmenter.stream(panning(9), mode=mode)} for mode in ("offline", "online")
+    }
+    assert sources == {"offline": {"none", "careful"}, "online": {"none", "dis"}}
+    assert DisMotion("dis-fine").for_offline().name == "dis-fine"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -31,10 +32,12 @@ class FlowLevel(NamedTuple):
     """Whether a flow over several frames is searched once more, from where its steps lead."""
     both_ways: bool = False
     """Whether offline searches the way to the frame after as well, instead of inverting the way back."""
+    offline_stride: int | None = None
+    """In offline mode, where the flows of both sides are to meet at edges; as else if None."""
 
 
 DIS_LEVELS = {
-    "dis": FlowLevel(240, 5),
+    "dis": FlowLevel(240, 5, offline_stride=4),
     "dis-medium": FlowLevel(320, 6, refines=True),
     "dis-fine": FlowLevel(480, 4, refines=True),
     "dis-finest": FlowLevel(480, 3, refines=True, both_ways=True),
@@ -108,6 +111,10 @@ class MotionEstimator(Protocol):
         """
         return flow
 
+    def for_offline(self) -> MotionEstimator:
+        """The estimator that offline mode uses in its place; an estimator without it is used itself."""
+        return self
+
 
 class NoMotion:
     """Everything stays where it was: the paper's setting."""
@@ -123,6 +130,9 @@ class NoMotion:
     def refine(self, flow: Flow, before: View, now: View) -> Flow:
         return flow
 
+    def for_offline(self) -> NoMotion:
+        return self
+
 
 class DisMotion:
     """Dense inverse search, OpenCV's fast optical flow, on the small gray view.
@@ -136,8 +146,9 @@ class DisMotion:
         if level not in DIS_LEVELS:
             names = ", ".join(DIS_LEVELS)
             raise SettingsError(f"no level of dense inverse search is called {level!r}; there are {names}")
-        self.name = level
-        self.view_width, self._stride, self._refines, self.both_ways = DIS_LEVELS[level]
+        chosen = DIS_LEVELS[level]
+        self.name, self.view_width, self.both_ways = level, chosen.view_width, chosen.both_ways
+        self._stride, self._offline_stride, self._refines = chosen.stride, chosen.offline_stride, chosen.refines
         self._thread = threading.local()  # OpenCV's estimator keeps buffers, and streams may run in several threads
 
     def estimate(self, before: View, now: View) -> Motion:
@@ -155,6 +166,13 @@ class DisMotion:
         is_better = cv2.add(match_error(old, new, found), REFINED) < match_error(old, new, flow)
         refined: Flow = np.where(is_better[:, :, None], found, flow)
         return refined
+
+    def for_offline(self) -> DisMotion:
+        if self._offline_stride is None:
+            return self
+        other = copy(self)
+        other._stride, other._thread = self._offline_stride, threading.local()
+        return other
 
     def _search(self, before: View, now: View, start: Flow | None) -> Flow:
         height, width = now.gray.shape
@@ -214,6 +232,9 @@ class CodecMotion:
 
     def refine(self, flow: Flow, before: View, now: View) -> Flow:
         return flow
+
+    def for_offline(self) -> CodecMotion:
+        return self
 
     def _is_trusted(self, before: View, now: View, flow: Flow) -> bool:
         warped, still = (float(measure_change(before, now, way).mean()) for way in (flow, None))
