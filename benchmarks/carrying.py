@@ -51,7 +51,7 @@ def main() -> None:
         frames = [Frame(video.image(index, size)) for index in range(2 * DISTANCE + 1)]
         left, right = (compute_anchor(runtime, frames[at]) for at in (0, -1))
         for name in DIS_LEVELS:
-            motion = DisMotion(name)
+            motion = DisMotion(name).for_offline()
             views = [make_view(frame, motion.view_width) for frame in frames]
             steps = [find_step(motion, views[at], views[at + 1]).motion.flow for at in range(2 * DISTANCE)]
             back: Flow | None = None

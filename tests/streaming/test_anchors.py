@@ -8,10 +8,8 @@ from stmg.streaming.anchors import (
     blend,
     carry,
     compute_anchor,
-    read_logits,
 )
 from stmg.streaming.correction import shrink_view
-from stmg.streaming.foreground import Segmentation
 from stmg.video.frames import Frame
 from zoo import colors, texture
 
@@ -38,12 +36,12 @@ def test_an_anchor_is_what_the_network_gives():
 
 
 def test_a_class_that_a_network_rules_out_can_still_be_overruled():
-    """Infinite logits would leave no number where a neighbor's are finite."""
-    logits = np.array([-np.inf, 5, 4], np.float32)
-    network = CallableRuntime(lambda image: np.broadcast_to(logits[:, None, None], (3, *SIZE)))
-    output = network.full(network.prepare(texture(*SIZE))).logits
-    read = read_logits(network, output, Segmentation(np.zeros(SIZE, np.uint8)))
-    assert read[0, 0].tolist() == [-5, 5, 4]
+    def anchor_of(*logits):
+        network = CallableRuntime(lambda image: np.full((*SIZE, 3), logits, np.float32).transpose(2, 0, 1))
+        return compute_anchor(network, Frame(texture(*SIZE)))
+
+    left, right = Side(anchor_of(-1e9, 5, 4), None, 1), Side(anchor_of(30, 0, 0), None, 1)
+    assert (blend(Between(left, right, texture(*SIZE))) == 0).all()
 
 
 def test_carried_labels_are_those_where_the_flow_leads():

@@ -52,9 +52,10 @@ def test_online_every_second_carried_frame_is_corrected_and_computed_ones_are_no
     assert logits.shape == (12, 16, CLASSES)
 
 
+@pytest.mark.parametrize("fusion", [0, 0.5])  # without it key frames are foreseen
 @pytest.mark.parametrize("period", [2, 3, 4])
-def test_each_run_of_the_corrector_is_counted_and_audits_run_it_seldom(period):
-    painter, options = Painter(), {"scheduler": FixedPeriod(period, Level.CARRY), "fusion": 0.5}
+def test_each_run_of_the_corrector_is_counted_and_audits_run_it_seldom(period, fusion):
+    painter, options = Painter(), {"scheduler": FixedPeriod(period, Level.CARRY), "fusion": fusion}
     results = list(VideoSegmenter(Counted(colors), corrector=painter, **options).stream(panning(41), mode="online"))
     assert 7 * len(painter.seen) == sum(result.macs % 100 for result in results)
     for_audits = [result for result in results if result.macs == 107]
@@ -63,11 +64,12 @@ def test_each_run_of_the_corrector_is_counted_and_audits_run_it_seldom(period):
     assert bool(for_audits) == (period % 2 == 0)  # else the frame before was corrected, and is only warped
 
 
-def test_a_corrector_of_other_classes_is_refused_where_only_running_the_network_tells():
+@pytest.mark.parametrize(("network", "number"), [(colors, 3), (lambda image: colors(image)[:1], 2)])
+def test_a_corrector_of_other_classes_is_refused_where_only_running_the_network_tells(network, number):
     painter = Painter()
     painter.num_classes = 4
-    with pytest.raises(ModelError, match="the corrector is for 4 classes, the network has 3"):
-        VideoSegmenter(colors, corrector=painter).step(texture(*SIZE))
+    with pytest.raises(ModelError, match=f"the corrector is for 4 classes, the network has {number}"):
+        VideoSegmenter(network, corrector=painter).step(texture(*SIZE))
 
 
 def test_a_frame_after_a_corrected_one_is_warped_from_it_with_its_mask():
@@ -184,7 +186,7 @@ def test_what_has_no_label_is_no_class_and_stays_so():
     assert (corrected.labels[48:, :60] == 2).all()
 
 
-def test_probabilities_of_any_resolution_are_brought_to_the_grid():
+def test_logits_of_any_resolution_are_brought_to_the_grid():
     fine = np.log(np.random.default_rng(0).dirichlet(np.ones(CLASSES), SIZE).astype(np.float32))
     evidence = make_evidence(shrink_view(texture(*SIZE)), Segmentation(np.zeros(SIZE, np.uint8)), fine, CLASSES)
     assert evidence.logits.shape == (12, 16, CLASSES)

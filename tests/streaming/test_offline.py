@@ -208,4 +208,12 @@ def test_offline_uses_the_motion_that_is_for_it_and_online_does_not():
         mode: {result.motion for result in segmenter.stream(panning(9), mode=mode)} for mode in ("offline", "online")
     }
     assert sources == {"offline": {"none", "careful"}, "online": {"none", "dis"}}
-    assert DisMotion("dis-fine").for_offline().name == "dis-fine"
+
+
+def test_offline_dis_searches_closer_patches_and_finer_levels_stay_as_they_are():
+    dis, fine = DisMotion(), DisMotion("dis-fine")
+    views = [make_view(Frame(image)) for image in panning(2, step=3)]
+    online = dis.estimate(*views).flow  # first, so that its search exists when the copy is made
+    assert not np.array_equal(dis.for_offline().estimate(*views).flow, online)
+    assert np.array_equal(dis.estimate(*views).flow, online)
+    assert fine.for_offline() is fine

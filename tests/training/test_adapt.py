@@ -5,6 +5,7 @@ import shutil
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import pairwise
 
 import cv2
 import numpy as np
@@ -134,8 +135,12 @@ def test_fewer_pairs_than_a_batch_are_drawn_again(tmp_path):
 
 
 def test_a_disk_without_room_for_all_pairs_is_said_before_any_is_written(tmp_path, monkeypatch):
+    asked = []
+
     def full(*arguments):
-        raise OSError(errno.ENOSPC, "No space left on device")
+        asked.append(arguments)
+        if len(asked) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("stmg.training.adapt.pairs.os.posix_fallocate", full)
     with pytest.raises(OSError, match="No space left"):
@@ -207,6 +212,14 @@ def test_images_of_a_folder_are_set_in_motion(tmp_path):
     for clip_of_it in (source.get(0), source.get_held_out(0)):
         assert len(clip_of_it.images) == 4
         assert not np.array_equal(clip_of_it.images[0], clip_of_it.images[3])
+
+
+def test_frames_between_two_computed_ones_have_the_flows_of_offline_mode():
+    clip = ClipSource(videos(), CallableRuntime(by_darkness), DisMotion(), SIZE, 6, 0.0, 0).get(0)
+    offline = clip.for_offline()
+    expected = [DisMotion().for_offline().estimate(*pair).flow for pair in pairwise(clip.views)]
+    assert all(np.array_equal(one, two) for one, two in zip(offline.flows, expected, strict=True))
+    assert not np.array_equal(offline.flows[0], clip.flows[0])
 
 
 def test_flows_lead_both_ways_along_a_clip():

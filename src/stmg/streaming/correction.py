@@ -72,11 +72,11 @@ def make_evidence(
         sure = np.vstack((np.eye(classes, dtype=np.float32), np.full((1, classes), 1 / classes, np.float32)))
         probabilities = sure[np.minimum(ids, classes)]
     else:
-        if logits.shape[2] != classes:
-            raise ModelError(f"the corrector is for {classes} classes, the network has {logits.shape[2]}")
         probabilities = _softmax(logits)
         if probabilities.shape[:2] != size:
             probabilities = _resample(probabilities, size)
+    if probabilities.shape[2] != classes:
+        raise ModelError(f"the corrector is for {classes} classes, the network has {probabilities.shape[2]}")
     return AnchorEvidence(small, np.log(np.maximum(probabilities, _SURE)))
 
 

@@ -12,8 +12,8 @@ from stmg.streaming.runtime import Runtime
 from stmg.video.frames import Frame
 
 # How many times the flow of the coarsest level the network must cost. At about equal loss one frame in 7, 8.5, 10.5 and
-# 12 is computed with the levels, whose flow costs 1, 4.1, 14 and 30 offline; so the second is worth it for a network of
-# cost T if T/8.5 + 4.1 < T/7 + 1, and so on.
+# 12 is computed with the levels, whose flow costs 1, 4.1, 14 and 30 offline, measured before `dis` had closer patches
+# there; so the second is worth it for a network of cost T if T/8.5 + 4.1 < T/7 + 1, and so on.
 WORTH = {"dis": 0.0, "dis-medium": 125.0, "dis-fine": 430.0, "dis-finest": 1400.0}
 REPEATS, SECONDS = 3, 0.2  # how often something is timed, and after how long no more
 

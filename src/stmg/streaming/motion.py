@@ -33,7 +33,7 @@ class FlowLevel(NamedTuple):
     both_ways: bool = False
     """Whether offline searches the way to the frame after as well, instead of inverting the way back."""
     offline_stride: int | None = None
-    """In offline mode, where the flows of both sides are to meet at edges; as else if None."""
+    """The same in offline mode, where the flows of both sides are to agree at edges; `stride` if None."""
 
 
 DIS_LEVELS = {
@@ -234,7 +234,9 @@ class CodecMotion:
         return flow
 
     def for_offline(self) -> CodecMotion:
-        return self
+        other = copy(self)
+        other._fallback = self._fallback.for_offline()
+        return other
 
     def _is_trusted(self, before: View, now: View, flow: Flow) -> bool:
         warped, still = (float(measure_change(before, now, way).mean()) for way in (flow, None))
@@ -276,6 +278,12 @@ def make_motion_estimator(name: str) -> MotionEstimator:
     if name not in MOTION_ESTIMATORS:
         raise SettingsError(f"no motion estimator is called {name!r}; there are {', '.join(MOTION_ESTIMATORS)}")
     return MOTION_ESTIMATORS[name]()
+
+
+def for_offline(motion: MotionEstimator) -> MotionEstimator:
+    """The estimator that offline mode uses."""
+    other: Callable[[], MotionEstimator] | None = getattr(motion, "for_offline", None)  # a user's own need not have it
+    return motion if other is None else other()
 
 
 def make_view(frame: Frame, width: int = DIS_LEVELS["dis"].view_width) -> View:

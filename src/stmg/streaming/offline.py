@@ -19,7 +19,7 @@ from stmg.streaming.continuity import Timing, add_change, find_break, find_step
 from stmg.streaming.correction import Corrector, add_cost
 from stmg.streaming.flow import Map
 from stmg.streaming.foreground import Segmentation
-from stmg.streaming.motion import MotionEstimator, make_view
+from stmg.streaming.motion import for_offline, make_view
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level, Scheduler
 from stmg.streaming.settings import StreamSettings
@@ -42,7 +42,7 @@ class Offline:
 
     def __init__(self, runtime: Runtime, settings: StreamSettings, workers: int | None = None) -> None:
         self.runtime, self.settings = runtime.for_throughput(), settings
-        self.scheduler, self.motion = settings.offline, _for_offline(settings.motion)
+        self.scheduler, self.motion = settings.offline, for_offline(settings.motion)
         corrector = settings.corrector
         self.corrector = corrector if corrector is not None and corrector.between else None
         self.both_ways: bool = getattr(self.motion, "both_ways", False)  # a user's own need not say
@@ -162,11 +162,6 @@ class Offline:
             probability=shown.probability,
             audit=audit,
         )
-
-
-def _for_offline(motion: MotionEstimator) -> MotionEstimator:
-    other = getattr(motion, "for_offline", None)  # a user's own need not have it
-    return motion if other is None else other()
 
 
 class _UntilError:

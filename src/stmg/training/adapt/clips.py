@@ -17,7 +17,7 @@ from stmg.data.stills import clip_from_still
 from stmg.errors import DataError
 from stmg.streaming.continuity import find_step
 from stmg.streaming.flow import Flow
-from stmg.streaming.motion import MotionEstimator, View, make_view
+from stmg.streaming.motion import MotionEstimator, View, for_offline, make_view
 from stmg.streaming.runtime import Runtime
 from stmg.video.frames import Frame, Image
 
@@ -38,6 +38,14 @@ class Clip:
     """From each frame but the first to the one before."""
     views: Sequence[View]
     motion: MotionEstimator
+
+    def for_offline(self) -> Clip:
+        """The same frames with the flows of offline mode."""
+        motion = for_offline(self.motion)
+        if motion is self.motion:
+            return self
+        flows = [motion.estimate(before, now).flow for before, now in pairwise(self.views)]
+        return replace(self, flows=flows, motion=motion)
 
 
 class _Part(NamedTuple):

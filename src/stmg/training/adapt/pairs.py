@@ -86,13 +86,14 @@ def find_cases(clip: Clip, runtime: Runtime, watching: Corrector, rng: np.random
     at = [0, *sorted(int(index) for index in others)]
     anchors = {index: compute_anchor(runtime, Frame(clip.images[index]), watching) for index in at}
 
-    def side(frame: int, source: int) -> Side:
-        return Side(anchors[source], find_flow(clip, frame, source), abs(frame - source))
+    def side(moving: Clip, frame: int, source: int) -> Side:
+        return Side(anchors[source], find_flow(moving, frame, source), abs(frame - source))
 
     for before, frame in combinations(at, 2):
-        yield Case(clip.images[frame], anchors[frame], (side(frame, before),))
+        yield Case(clip.images[frame], anchors[frame], (side(clip, frame, before),))
+    offline = clip.for_offline()
     for before, frame, after in combinations(at, 3):
-        yield Case(clip.images[frame], anchors[frame], (side(frame, before), side(frame, after)))
+        yield Case(clip.images[frame], anchors[frame], (side(offline, frame, before), side(offline, frame, after)))
 
 
 def carry_case(case: Case, corrector: Corrector | None) -> Labels:
@@ -134,11 +135,18 @@ class PairStore:
     def __init__(self, folder: Path, capacity: int, example: Pair) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.capacity = capacity
-        self.is_new = not all((folder / f"{name}.npy").is_file() for name in example._fields)
-        self._arrays = [
-            _open_array(folder / f"{name}.npy", (capacity, *value.shape), _stored_type(value))
-            for name, value in example._asdict().items()
-        ]
+        paths = [folder / f"{name}.npy" for name in example._fields]
+        self.is_new = not all(path.is_file() for path in paths)
+        others = [path for path in paths if not path.is_file()]
+        try:
+            self._arrays = [
+                _open_array(path, (capacity, *value.shape), _stored_type(value))
+                for path, value in zip(paths, example._asdict().values(), strict=True)
+            ]
+        except OSError:  # a full disk is not to stay full
+            for path in others:
+                path.unlink(missing_ok=True)
+            raise
 
     def put(self, number: int, pair: Pair) -> None:
         for array, value in zip(self._arrays, pair, strict=True):
@@ -179,11 +187,7 @@ def _open_array(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> 
             pass
         raise SettingsError(f"{path} holds other pairs; remove {path.parent.parent} to begin anew")
     array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-    try:
-        _reserve(path)
-    except OSError:
-        path.unlink()
-        raise
+    _reserve(path)
     return array
 
 
