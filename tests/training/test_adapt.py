@@ -135,11 +135,11 @@ def test_fewer_pairs_than_a_batch_are_drawn_again(tmp_path):
 
 
 def test_a_disk_without_room_for_all_pairs_is_said_before_any_is_written(tmp_path, monkeypatch):
-    asked = []
+    files = []
 
-    def full(*arguments):
-        asked.append(arguments)
-        if len(asked) > 1:
+    def full(file, *extent):
+        files.append(file)
+        if len(files) > 1:
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("stmg.training.adapt.pairs.os.posix_fallocate", full)

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import Model, ModelOptions, Motion, Size, StreamOptions, make_spec, typed_options
+from stmg.cli.options import Model, ModelOptions, Motion, Size, StreamOptions, make_spec
 from stmg.cli.parsing import parse_share
 from stmg.cli.progress import progress_bar
+from stmg.cli.suggestion import OF_CHECKPOINTS, typed_options
 
 if TYPE_CHECKING:
     from stmg.training.adapt.train import Progress
@@ -124,7 +125,7 @@ def adapt(
         console.print("[yellow]between two computed frames it is no help: offline mode does without[/]")
     folder = shlex.quote(str(out))
     if outcome.whole:  # of a graph file, the folder knows how it was opened
-        use = folder + ("" if is_graph_file(model) else typed_options(options, ("network", "activation", "threshold")))
+        use = folder + ("" if is_graph_file(model) else typed_options(options, OF_CHECKPOINTS))
     else:
         use = f"{shlex.quote(model)}{typed_options(replace(options, corrector=None))} --corrector {folder}"
     if motion is not None:  # else the model's own

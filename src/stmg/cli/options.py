@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -231,18 +229,6 @@ class StreamOptions:
     fusion: Fusion = None
     max_change: MaxChange = None
     settings: Settings = None
-
-
-OPENING = ("device", "weights", "network", "normalize", "output", "activation", "threshold", "corrector")
-OF_GRAPHS = ("device", "normalize", "output", "activation", "threshold", "corrector")
-OF_EXPORTS = ("device", "corrector")
-"""Options that open a model, and those of them that hold for a graph file and for an exported folder beside it."""
-
-
-def typed_options(options: ModelOptions, names: Sequence[str] = OPENING) -> str:
-    """What has to be typed to open a model the same way, but for what a settings file holds."""
-    given = ((name, getattr(options, name)) for name in names)
-    return "".join(f" --{name} {shlex.quote(str(value))}" for name, value in given if value is not None)
 
 
 def make_spec(

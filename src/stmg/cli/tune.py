@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import OF_EXPORTS, OF_GRAPHS, Model, ModelOptions, Out, Size, make_spec, typed_options
+from stmg.cli.options import Model, ModelOptions, Out, Size, make_spec
 from stmg.cli.parsing import parse_share
 from stmg.cli.progress import progress_bar
 from stmg.cli.results import AsJson, publish
+from stmg.cli.suggestion import ALL, OF_EXPORTS, OF_GRAPHS, typed_options
 
 if TYPE_CHECKING:
     from stmg.evaluation.tune import Progress
@@ -103,12 +104,9 @@ def tune(
     if settings is not None and result.best is not None:
         write_settings(settings, out / SETTINGS)
         video = "VIDEO" if is_dataset(source) and not is_video(Path(source)) else shlex.quote(hide_credentials(source))
-        command = f"stmg segment {video} --model {shlex.quote(result.best.setting.model)}"
-        chosen_model = result.best.setting.model
-        if chosen_model == result.model:
-            command += typed_options(options)
-        else:
-            command += typed_options(options, OF_GRAPHS if is_graph_file(chosen_model) else OF_EXPORTS)
+        best = result.best.setting.model
+        names = ALL if best == result.model else OF_GRAPHS if is_graph_file(best) else OF_EXPORTS
+        command = f"stmg segment {video} --model {shlex.quote(best)}{typed_options(options, names)}"
         command += f" --settings {shlex.quote(str(out / SETTINGS))}"
         if result.best.setting.mode == "realtime":
             command += " --pace"  # without which a file comes faster than any camera

@@ -64,9 +64,9 @@ def open_model(model: Model, size: Size | None = None, name: str | None = None) 
 
 def fit_motion(subject: Subject, videos: Sequence[Video]) -> None:
     """Choose the level of motion `auto` once, so that everything measured after has the same."""
-    if subject.segmenter.needs_fit:
-        for video in [video for video in videos if len(video)][:1]:
-            subject.segmenter.fit_motion(video.image(0, subject.size))
+    first = next((video for video in videos if len(video)), None)
+    if first is not None and subject.segmenter.needs_fit:
+        subject.segmenter.fit_motion(first.image(0, subject.size))
 
 
 def open_data(data: Dataset | str | Path, split: str, subject: Subject) -> Dataset:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
+from stmg.streaming.codec import flow_of_vectors
 from stmg.streaming.flow import Flow, Map, match_error, warp
 from stmg.video.frames import CodecVectors, Frame, resize_image
 
@@ -33,7 +34,7 @@ class FlowLevel(NamedTuple):
     both_ways: bool = False
     """Whether offline searches the way to the frame after as well, instead of inverting the way back."""
     offline_stride: int | None = None
-    """The same in offline mode, where the flows of both sides are to agree at edges; `stride` if None."""
+    """The stride in offline mode, where the flows of both sides are to agree at edges; the same if None."""
 
 
 DIS_LEVELS = {
@@ -247,22 +248,9 @@ class CodecMotion:
         if vectors is None or vectors.reference is None or now.index is None or before.index is None:
             return None
         distance, step = now.index - vectors.reference, now.index - before.index
-        past = vectors.blocks[vectors.blocks["source"] < 0] if len(vectors.blocks) else vectors.blocks
-        if distance <= 0 or step <= 0 or len(past) == 0:
+        if distance <= 0 or step <= 0:
             return None
-        total, weight = _sum_over_cells(past, vectors.size)
-        if float((weight > 0).mean()) < self.coverage:
-            return None
-        # Blocks coded without a vector take their neighbors' mean, out to a few blocks.
-        for reach in (3, 7, 15):
-            near, count = cv2.blur(total, (reach, reach)), cv2.blur(weight, (reach, reach))
-            empty = (weight == 0) & (count > 0)
-            total[empty], weight[empty] = near[empty], count[empty]
-        height, width = vectors.size
-        mean = total / np.maximum(weight, 1e-6)[:, :, None] / np.array([width, height], np.float32)
-        mean *= np.float32(step / distance)
-        flow: Flow = cv2.resize(mean, flow_shape(now)[::-1], interpolation=cv2.INTER_LINEAR)
-        return flow
+        return flow_of_vectors(vectors, step / distance, self.coverage, flow_shape(now))
 
 
 MOTION_ESTIMATORS: dict[str, Callable[[], MotionEstimator]] = {
@@ -328,25 +316,3 @@ def flow_shape(view: View) -> tuple[int, int]:
     """(h, w) of every flow between views of this shape, so that flows from different estimators compose."""
     height, width = view.gray.shape
     return height // 2, width // 2
-
-
-def _sum_over_cells(blocks: NDArray[Any], size: tuple[int, int]) -> tuple[NDArray[np.float32], Map]:
-    """Vectors in pixels summed over cells of the coded picture, (rows, columns, 2), and how many each cell got."""
-    cell = 8  # pixels
-    rows, columns = -(-size[0] // cell), -(-size[1] // cell)
-    wide, high = blocks["w"].astype(int), blocks["h"].astype(int)
-    top, left = (blocks["dst_y"] - high // 2) // cell, (blocks["dst_x"] - wide // 2) // cell
-    scale = np.maximum(blocks["motion_scale"], 1)
-    cells, sources = [], []
-    for down in range(max(1, int(high.max()) // cell)):
-        for right in range(max(1, int(wide.max()) // cell)):
-            row, column = top + down, left + right
-            reached = (down * cell < high) & (right * cell < wide)
-            inside = reached & (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
-            cells.append((row * columns + column)[inside])
-            sources.append(np.flatnonzero(inside))
-    cell_of, block = np.concatenate(cells), np.concatenate(sources)
-    x, y = ((blocks[name] / scale)[block] for name in ("motion_x", "motion_y"))
-    sums = [np.bincount(cell_of, weights, minlength=rows * columns) for weights in (x, y, None)]
-    planes = np.stack(sums, axis=-1).reshape(rows, columns, 3).astype(np.float32)
-    return np.ascontiguousarray(planes[:, :, :2]), np.ascontiguousarray(planes[:, :, 2])

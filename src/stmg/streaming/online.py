@@ -68,7 +68,8 @@ class Online:
         level, keep = decision.level, decision.keep
         shown = decision.answer.shown.copy()  # the state keeps its own
         cost = self.runtime.cost(frame.size, level, keep, self.partial_scale, self.uses_masks)
-        cost = add_cost(cost, self.corrector if decision.ran_corrector else None, frame.size)
+        for_audit = state is not None and decision.audit is not None and self._would_correct(state)
+        cost = add_cost(cost, self.corrector if decision.answer.corrected or for_audit else None, frame.size)
         result = FrameResult(
             labels=shown.labels,
             level=level,
@@ -131,7 +132,7 @@ class Online:
                 )
         steering = state.steering.follow(audit, self.max_change)
         after = replace(after, memory=memory, timing=state.timing.next(frame), steering=steering)
-        return decision._replace(audit=audit, ran_corrector=audit is not None and self._would_correct(state)), after
+        return decision._replace(audit=audit), after
 
     def _follow(
         self, frame: Frame, view: View, image: Prepare, state: FrameState, number: int
@@ -195,10 +196,7 @@ class Online:
                 distance=0,
             )
         changed = masks.changed if answer.mask is None else answer.mask
-        ran_corrector = answer.corrected or (audit is not None and self._would_correct(state))
-        decision = _Decision(
-            level, self.scheduler.name, evidence, keep, motion.source, changed, answer, audit, ran_corrector
-        )
+        decision = _Decision(level, self.scheduler.name, evidence, keep, motion.source, changed, answer, audit)
         return decision, after
 
     def _find_flow(self, view: View, state: FrameState, motion: Motion) -> Flow | None:
@@ -270,5 +268,3 @@ class _Decision(NamedTuple):
     changed: Map | None
     answer: Answer
     audit: Audit | None = None
-    ran_corrector: bool = False
-    """For what is shown or for the audit."""

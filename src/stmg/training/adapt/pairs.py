@@ -136,15 +136,15 @@ class PairStore:
         folder.mkdir(parents=True, exist_ok=True)
         self.capacity = capacity
         paths = [folder / f"{name}.npy" for name in example._fields]
-        self.is_new = not all(path.is_file() for path in paths)
-        others = [path for path in paths if not path.is_file()]
+        new = [path for path in paths if not path.is_file()]
+        self.is_new = bool(new)
         try:
             self._arrays = [
                 _open_array(path, (capacity, *value.shape), _stored_type(value))
                 for path, value in zip(paths, example._asdict().values(), strict=True)
             ]
         except OSError:  # a full disk is not to stay full
-            for path in others:
+            for path in new:
                 path.unlink(missing_ok=True)
             raise
 
