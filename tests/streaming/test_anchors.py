@@ -83,3 +83,10 @@ def test_of_labels_alone_the_side_with_the_larger_weight_is_taken():
     one, two = np.full(SIZE, 0, np.uint8), np.full(SIZE, 1, np.uint8)
     left, right = Side(anchor(one, None, image), None, 2), Side(anchor(two, None, image), None, 1)
     assert (blend(Between(left, right, image)) == 1).all()
+
+
+def test_frames_of_odd_sides_are_blended_to_their_last_row_and_column():
+    image = texture(45, 63)
+    one, two = np.full((45, 63), 0, np.uint8), np.full((45, 63), 1, np.uint8)
+    sides = [Side(anchor(labels, None, image), None, distance) for labels, distance in ((one, 2), (two, 1))]
+    assert np.array_equal(blend(Between(*sides, image)), two)

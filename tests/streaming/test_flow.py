@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stmg.streaming.flow import OUTSIDE, compose, match_error, sample_maps, warp
+from stmg.streaming.flow import OUTSIDE, compose, find_positions, match_error, match_error_at, sample_maps, warp
 from zoo import panning, texture
 
 
@@ -27,6 +27,24 @@ def test_what_comes_from_outside_the_frame_is_explained_badly():
     for image in (texture(12, 16), texture(12, 16)[:, :, 0].copy()):
         assert (match_error(image, image, shift(4 / 16, 0))[:, 13:] == OUTSIDE).all()
         assert (match_error(image, image, None) == 0).all()
+
+
+def test_what_is_explained_at_some_pixels_is_what_it_is_everywhere():
+    before, now = panning(2, (45, 63), step=4)
+    flow = np.random.default_rng(0).normal(0, 0.05, (24, 32, 2)).astype(np.float32)
+    pixels = np.flatnonzero(np.random.default_rng(1).random((45, 63)) > 0.9)
+    everywhere = match_error(before, now, flow)
+    at = match_error_at(before, now, find_positions(flow, now.shape), pixels)
+    assert (at == OUTSIDE).any()
+    assert np.array_equal(at, everywhere.ravel()[pixels])
+
+
+def test_blocks_begin_where_their_upper_left_pixels_do():
+    """In a flow that is even within a block; of an odd side the last block reaches beyond the frame."""
+    flow = shift(0.25, -0.125, (3, 4))
+    each, blocks = find_positions(flow, (45, 63)), find_positions(flow, (45, 63), block=2)
+    assert blocks.shape == (23, 32, 2)
+    assert np.allclose(blocks, each[::2, ::2])
 
 
 def test_flows_compose():
@@ -55,8 +73,8 @@ def test_no_flow_warps_nothing():
 
 def test_more_positions_than_opencv_has_rows_for_are_sampled_alike():
     number, maps = 256 * 32766 + 1, np.arange(12, dtype=np.float32).reshape(3, 4, 1)
-    at = np.zeros((number, 2), np.float32)
-    at[-3:] = [(1, 0), (2, 1), (1.5, 2)]
+    at = np.zeros((number, 1, 2), np.float32)
+    at[-3:, 0] = [(1, 0), (2, 1), (1.5, 2)]
     sampled = sample_maps(maps, at, (3, 4))
-    assert sampled.shape == (number, 1)
-    assert sampled[[0, -3, -2, -1], 0].tolist() == [0, 1, 6, 9.5]
+    assert sampled.shape == (number, 1, 1)
+    assert sampled[[0, -3, -2, -1], 0, 0].tolist() == [0, 1, 6, 9.5]

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from stmg.streaming.blocks import SIDE, Blocks, join_blocks, overlapping_blocks, split_index
 from stmg.streaming.correction import (
     AnchorEvidence,
     Corrector,
@@ -21,7 +22,7 @@ from stmg.streaming.correction import (
     view_blended,
     warp_corrected,
 )
-from stmg.streaming.flow import Flow, Map, find_positions, match_error, remap, sample_maps, warp
+from stmg.streaming.flow import Flow, Map, find_positions, match_error, match_error_at, remap, sample_maps, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation, threshold_probability, warp_segmentation
 from stmg.streaming.runtime import Runtime
 from stmg.video.frames import Frame, Image
@@ -32,7 +33,8 @@ SPAN = 10.0  # the most by which a logit is below that of the best class, so tha
 _WEIGHTS = np.exp(-np.arange(256, dtype=np.float32) / TOLERANCE) + 1e-6
 
 
-class Anchor(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Anchor:
     """A frame the network has computed."""
 
     labels: Labels
@@ -52,6 +54,11 @@ class Anchor(NamedTuple):
     @property
     def shown(self) -> Segmentation:
         return Segmentation(self.labels, self.probability)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """Its labels, to warp from."""
+        return overlapping_blocks(self.labels)
 
 
 class Side(NamedTuple):
@@ -81,10 +88,21 @@ class Between:
     def weights(self) -> tuple[Map, Map]:
         """Of the anchors in each cell (h, w) of the small frame: how well each explains it, and how near it is."""
         ours, theirs = (
-            _WEIGHTS[match_error(side.anchor.small, self.small, side.flow)] / math.sqrt(side.distance)
-            for side in (self.left, self.right)
+            _weigh(match_error(side.anchor.small, self.small, side.flow), side) for side in (self.left, self.right)
         )
         return ours, theirs
+
+    def weights_at(self, cells: NDArray[np.intp], positions: list[Flow]) -> list[NDArray[np.float32]]:
+        """Of the anchors in some cells alone, by their index.
+
+        positions: of the frame's pixel where each cell begins in either anchor, (h, w, 2).
+        """
+        if "weights" in vars(self):  # they are known in every cell
+            return [weight.ravel().take(cells) for weight in self.weights]
+        return [
+            _weigh(match_error_at(side.anchor.small, self.small, at / np.float32(SIDE), cells), side)
+            for side, at in zip((self.left, self.right), positions, strict=True)
+        ]
 
     @property
     def share_of_left(self) -> Map:
@@ -92,6 +110,12 @@ class Between:
         ours, theirs = self.weights
         share: Map = ours / (ours + theirs)
         return share
+
+
+def _weigh(errors: NDArray[np.uint8], side: Side) -> NDArray[np.float32]:
+    """The weights of a side whose anchor explains pixels of a frame as badly as that."""
+    weights: NDArray[np.float32] = _WEIGHTS.take(errors) / math.sqrt(side.distance)
+    return weights
 
 
 def compute_anchor(runtime: Runtime, frame: Frame, corrector: Corrector | None = None) -> Anchor:
@@ -131,10 +155,11 @@ def correct_between(corrector: Corrector | None, frame: Between) -> Anchor:
     """A frame between two anchors, blended and corrected in one pass that sees both, to take others from as from an
     anchor."""
     left, right = frame.left.anchor, frame.right.anchor
-    shown = blend_segmentation(frame)
     if corrector is None or left.evidence is None or right.evidence is None:
+        shown = blend_segmentation(frame)
         return Anchor(shown.labels, None, frame.small, shown.probability, left.threshold)
-    corrected = correct(corrector, view_between(frame), shown, left.threshold)
+    view = view_between(frame)  # weighs the sides everywhere, which blending then need not
+    corrected = correct(corrector, view, blend_segmentation(frame), left.threshold)
     shown = corrected.shown
     logits = corrected.logits if shown.probability is None else None
     return Anchor(shown.labels, logits, frame.small, shown.probability, left.threshold, mask=corrected.mask)
@@ -178,37 +203,29 @@ def blend(frame: Between) -> Labels:
     Where the warped labels agree they are taken. Elsewhere the logits of both sides are averaged, weighted by how well
     the side explains the frame and how near it is.
     """
-    sides = (frame.left, frame.right)
-    size = frame.left.anchor.labels.shape
-    positions = [find_positions(side.flow, size) for side in sides]
-    ours, theirs = (remap(side.anchor.labels, at, nearest=True) for side, at in zip(sides, positions, strict=True))
+    sides, size = (frame.left, frame.right), frame.image.shape[:2]
+    positions = [find_positions(side.flow, size, block=SIDE) for side in sides]
+    ours, theirs = (remap(side.anchor.blocks, at, nearest=True) for side, at in zip(sides, positions, strict=True))
     pixels = np.flatnonzero(ours != theirs)
-    if not len(pixels):
-        return ours
-    rows, columns = np.divmod(pixels, size[1])
-    small_height, small_width = frame.small.shape[:2]
-    cells = rows * small_height // size[0] * small_width + columns * small_width // size[1]
-    weights = [weight.ravel().take(cells) for weight in frame.weights]
-    ours.ravel()[pixels] = _choose(sides, positions, weights, pixels, (ours, theirs))
-    return ours
+    if len(pixels):
+        ours.ravel()[pixels] = _choose(frame, positions, (ours, theirs), pixels)
+    return join_blocks(ours, size)
 
 
-def _choose(
-    sides: tuple[Side, Side],
-    positions: list[Flow],
-    weights: list[NDArray[np.float32]],
-    pixels: NDArray[np.intp],
-    labels: tuple[Labels, Labels],
-) -> Labels:
-    """The classes (N,) of the N pixels where the sides disagree."""
-    total: NDArray[np.float32] | None = None
-    for side, at, weight in zip(sides, positions, weights, strict=True):
-        if side.anchor.logits is None:  # labels alone: those of the side that weighs more
-            ours, theirs = (each.ravel().take(pixels) for each in labels)
-            return np.where(weights[0] >= weights[1], ours, theirs)
-        sampled = sample_maps(side.anchor.logits, at.reshape(-1, 2).take(pixels, 0), labels[0].shape)
-        sampled *= weight[:, None]
-        total = sampled if total is None else np.add(total, sampled, out=total)
-    assert total is not None
-    best: Labels = total.argmax(1).astype(np.uint8)
+def _choose(frame: Between, positions: list[Flow], warped: tuple[Blocks, Blocks], pixels: NDArray[np.intp]) -> Labels:
+    """The classes (N,) of the N pixels, by their index in the warped blocks, where the sides disagree.
+
+    positions: where each block began in either anchor, (h, w, 2).
+    """
+    blocks, corners = split_index(pixels)
+    ours, theirs = frame.weights_at(blocks, positions)  # a block is a cell of the small frame
+    one, two = frame.left.anchor.logits, frame.right.anchor.logits
+    if one is None or two is None:  # labels alone: those of the side that weighs more
+        return np.where(ours >= theirs, *(each.ravel().take(pixels) for each in warped))
+    logits, others = (
+        sample_maps(maps, at.reshape(-1, 1, 2).take(blocks, 0) + corners, frame.image.shape)[:, 0]
+        for maps, at in zip((one, two), positions, strict=True)
+    )
+    logits += others * (theirs / ours)[:, None]
+    best: Labels = logits.argmax(1).astype(np.uint8)
     return best

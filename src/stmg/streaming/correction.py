@@ -98,8 +98,9 @@ def add_cost(cost: Cost | None, corrector: Corrector | None, size: tuple[int, in
 
 
 def shrink_view(image: Image) -> Image:
-    """A frame at half its height and width: what a corrector sees of it, and by which it is compared with another."""
-    return resize_image(image, (max(1, image.shape[0] // VIEW), max(1, image.shape[1] // VIEW)))
+    """A frame at half its height and width, rounded up: what a corrector sees of it, and by which it is compared with
+    another."""
+    return resize_image(image, (-(-image.shape[0] // VIEW), -(-image.shape[1] // VIEW)))
 
 
 class CorrectorInput(NamedTuple):

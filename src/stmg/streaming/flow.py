@@ -22,6 +22,7 @@ Array = TypeVar("Array", NDArray[np.uint8], NDArray[np.float32])
 
 OUTSIDE = 60  # the error of a pixel whose flow leaves the frame, in levels of 255
 _MEAN = np.full((1, 3), 1 / 3, np.float32)  # of the color channels
+_NEIGHBORS = np.ones((3, 3), np.uint8)
 _ROW = 256  # positions that are sampled at once, unless that makes more rows than OpenCV takes
 MAX_CHANNELS = 64  # that OpenCV warps at once; beyond its limit it drops channels without a word
 
@@ -38,16 +39,12 @@ def compose(older: Flow | None, newer: Flow | None) -> Flow | None:
 
 
 def invert(flow: Flow | None) -> Flow | None:
-    """The flow of the opposite direction, by fixed-point iteration: far cheaper than estimating it from the frames.
+    """The flow of the opposite direction, by one step of fixed-point iteration: far cheaper than estimating it from the
+    frames, and as good between neighbors as more steps.
 
     Exact where the motion is smooth; where one thing hides another there is no inverse, and it is a guess.
     """
-    if flow is None:
-        return None
-    inverse: Flow = -flow
-    for _ in range(2):
-        inverse = -warp(flow, inverse)
-    return inverse
+    return None if flow is None else -warp(flow, -flow)
 
 
 def warp(values: Array, flow: Flow | None, *, nearest: bool = False) -> Array:
@@ -60,21 +57,26 @@ def warp(values: Array, flow: Flow | None, *, nearest: bool = False) -> Array:
     return remap(values, find_positions(flow, values.shape), nearest=nearest)
 
 
-def find_positions(flow: Flow | None, shape: tuple[int, ...]) -> Flow:
-    """Where each pixel of an image of this shape was in the older one, (h, w, 2) in pixels, x then y."""
+def find_positions(flow: Flow | None, shape: tuple[int, ...], block: int = 1) -> Flow:
+    """Where each pixel of an image of this shape was in the older one, (h, w, 2) in pixels, x then y.
+
+    block: of each block of so many pixels along its sides only the upper left one, so that h and w are as many times
+    smaller, rounded up.
+    """
     height, width = shape[:2]
+    grid = _grid(height, width, block)
     if flow is None:
-        return _grid(height, width)
+        return grid
     positions: Flow = cv2.multiply(flow, (width, height, 0, 0))
-    if flow.shape[:2] != (height, width):
-        positions = cv2.resize(positions, (width, height), interpolation=cv2.INTER_LINEAR)
-    cv2.add(positions, _grid(height, width), dst=positions)
+    if positions.shape != grid.shape:
+        positions = cv2.resize(positions, grid.shape[1::-1], interpolation=cv2.INTER_LINEAR)
+    cv2.add(positions, grid, dst=positions)
     return positions
 
 
-def is_outside(positions: Flow) -> NDArray[np.bool_]:
-    """Where positions lie outside the older frame, which therefore does not show what is there, (h, w)."""
-    height, width = positions.shape[:2]
+def is_outside(positions: Flow, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Where positions (h, w, 2) lie outside an older frame of this shape, which does not show what is there, (h, w)."""
+    height, width = shape[:2]
     inside = cv2.inRange(positions, (-0.5, -0.5, 0, 0), (width - 0.5, height - 0.5, 0, 0))
     outside: NDArray[np.bool_] = inside == 0
     return outside
@@ -89,9 +91,33 @@ def match_error(before: NDArray[np.uint8], now: NDArray[np.uint8], flow: Flow | 
     difference = cv2.absdiff(now, remap(before, positions))
     if difference.ndim == 3:
         difference = cv2.transform(difference, _MEAN)
-    error: NDArray[np.uint8] = cv2.GaussianBlur(difference, (3, 3), 0)
-    error[is_outside(positions)] = OUTSIDE
+    error = _blur(difference)
+    error[is_outside(positions, now.shape)] = OUTSIDE
     return error
+
+
+def match_error_at(
+    before: NDArray[np.uint8], now: NDArray[np.uint8], positions: Flow, pixels: NDArray[np.intp]
+) -> NDArray[np.uint8]:
+    """`match_error` of two color images at N pixels, by their index, (N,): less work where they are few.
+
+    positions: where each pixel of the newer one was in the older, as of `find_positions`.
+    """
+    wanted = np.zeros(now.shape[:2], np.uint8)
+    wanted.ravel()[pixels] = 1
+    near = np.flatnonzero(cv2.dilate(wanted, _NEIGHBORS).view(np.bool_))  # the blur looks at those beside them
+    at = positions.reshape(-1, 1, 2)
+    difference = np.zeros(now.shape[:2], np.uint8)
+    colors = cv2.absdiff(now.reshape(-1, 1, 3).take(near, 0), _sample(before, at.take(near, 0)))
+    difference.ravel()[near] = cv2.transform(colors, _MEAN).ravel()
+    error = _blur(difference).ravel().take(pixels)
+    error[is_outside(at.take(pixels, 0), now.shape).ravel()] = OUTSIDE
+    return error
+
+
+def _blur(difference: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    blurred: NDArray[np.uint8] = cv2.GaussianBlur(difference, _NEIGHBORS.shape, 0)
+    return blurred
 
 
 def remap(values: Array, positions: Flow, *, nearest: bool = False) -> Array:
@@ -108,20 +134,24 @@ def remap(values: Array, positions: Flow, *, nearest: bool = False) -> Array:
     return np.dstack([sample(np.ascontiguousarray(values[:, :, at : at + MAX_CHANNELS])) for at in starts])
 
 
-def sample_maps(maps: NDArray[np.float32], at: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
-    """Maps (h, w, C) of a frame of `size` at N positions (x, y) of its pixels, (N, C)."""
-    height, width, channels = maps.shape
+def sample_maps(maps: NDArray[np.float32], at: Flow, size: tuple[int, ...]) -> NDArray[np.float32]:
+    """Maps (h, w, C) of a frame of `size` at N positions (N, 1, 2), x then y, of its pixels, (N, 1, C)."""
+    across, down = maps.shape[1] / size[1], maps.shape[0] / size[0]
+    scale = np.array([[across, 0, (across - 1) / 2], [0, down, (down - 1) / 2]], np.float32)
+    return _sample(maps, cv2.transform(at, scale))
+
+
+def _sample(values: Array, at: Flow) -> Array:
+    """Values (h, w, C) at N positions (N, 1, 2), x then y, of their own pixels, (N, 1, C)."""
     number = len(at)
     row = max(_ROW, -(-number // MAX_SIDE))
     # OpenCV samples images, so the positions are laid out as one, of rows that are short enough for it.
-    positions = np.zeros((-(-number // row) * row, 2), np.float32)
-    scale = np.array((width / size[1], height / size[0]), np.float32)
-    np.subtract((at + np.float32(0.5)) * scale, np.float32(0.5), out=positions[:number])
-    sampled: NDArray[np.float32] = remap(maps, positions.reshape(-1, row, 2)).reshape(-1, channels)
-    return sampled[:number]
+    positions = np.zeros((-(-number // row), row, 2), np.float32)
+    positions.reshape(-1, 1, 2)[:number] = at
+    return remap(values, positions).reshape(-1, 1, values.shape[2])[:number]
 
 
 @lru_cache(maxsize=32)  # a frame needs up to six, and streams of other sizes have others
-def _grid(height: int, width: int) -> Flow:
-    columns, rows = np.meshgrid(np.arange(width, dtype=np.float32), np.arange(height, dtype=np.float32))
-    return np.stack((columns, rows), axis=-1)
+def _grid(height: int, width: int, block: int) -> Flow:
+    sides = (np.arange(0, side, block, dtype=np.float32) for side in (width, height))
+    return np.stack(np.meshgrid(*sides), axis=-1)

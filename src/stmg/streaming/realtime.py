@@ -194,7 +194,7 @@ class Realtime:
         if shown is None or shown.scene != self._scene or shown.age >= self.longest:
             return True
         change = measure_change(shown.view, view, shown.flow)
-        change[is_outside(find_positions(shown.flow, change.shape))] = 1
+        change[is_outside(find_positions(shown.flow, change.shape), change.shape)] = 1
         return float(change.mean()) > self.worth * self._steering.factor
 
     def _result(
