@@ -109,6 +109,19 @@ def test_a_head_whose_batch_norm_is_folded_does_not_write_on_the_features():
     assert torch.allclose(*logits, atol=1e-4)
 
 
+def test_frames_that_are_computed_side_by_side_share_the_threads(monkeypatch):
+    counts = []
+    model = build("small", 5).eval()
+    model.register_forward_hook(lambda *_: counts.append(torch.get_num_threads()))
+    runtime = TorchRuntime(model, device="cpu")
+    monkeypatch.setattr("stmg.runtimes.torch.share_threads", lambda threads: threads + 2)
+    before, image = torch.get_num_threads(), runtime.prepare(panning(1, SIZE)[0])
+    counts.clear()
+    runtime.for_throughput().full(image)
+    runtime.full(image)
+    assert counts == [before + 2, before]
+
+
 def test_a_read_only_image_is_taken_without_a_warning(model):
     image = panning(1, SIZE)[0]
     runtime = TorchRuntime(model, device="cpu")

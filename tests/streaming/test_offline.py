@@ -175,14 +175,6 @@ def test_a_seam_costs_at_most_one_anchor():
     ]
 
 
-def test_the_threads_that_the_user_allows_are_those_of_the_frames_between_anchors(monkeypatch):
-    monkeypatch.setattr(offline_module.os, "cpu_count", lambda: 64)
-    monkeypatch.setattr(offline_module.cv2, "getNumThreads", lambda: 3)
-    assert Offline(CallableRuntime(colors), StreamSettings()).workers == 3
-    monkeypatch.setattr(offline_module.cv2, "getNumThreads", lambda: 64)
-    assert Offline(CallableRuntime(colors), StreamSettings()).workers == 65
-
-
 def test_an_error_of_the_source_comes_after_the_frames_before_it():
     def frames():
         yield from panning(11)

@@ -42,7 +42,7 @@ class Street(NamedTuple):
     """Of `--frames`."""
 
 
-STREETS = (Street("drive", 900_107, "drive", 1.0), Street("fixed camera", 900_211, "fixed", 0.5))
+STREETS = (Street("drive", 900_107, "drive", 1.0), Street("fixed camera", 900_211, "fixed", 0.375))
 
 NEXT = (
     "segment YOUR_VIDEO --model ddrnet23-slim-camvid --out out/mine",
@@ -53,7 +53,7 @@ NEXT = (
 
 def demo(
     out: Out = Path("out/demo"),
-    frames: Annotated[int, typer.Option(min=4, metavar="N", help="Length of the drive, at 30 FPS.")] = 150,
+    frames: Annotated[int, typer.Option(min=4, metavar="N", help="Length of the drive, at 30 FPS.")] = 200,
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Seed of the street; from 900000 on, the network never saw them.")
     ] = STREETS[0].seed,
@@ -128,12 +128,12 @@ def _render_video(path: Path, street: Street, num_frames: int, progress: Progres
 
 def _compare(folder: Path, segmenter: VideoSegmenter, truths: Sequence[Labels], progress: Progress) -> dict[str, Run]:
     from stmg.data.camvid import CLASS_NAMES
-    from stmg.evaluation.comparison import compare, count_methods
+    from stmg.evaluation.comparison import compare, count_passes
     from stmg.video.sources import open_video
 
     with open_video(folder / "street.mp4") as video:
         frames = list(video)
-    total = count_methods(segmenter) * len(frames)
+    total = count_passes(segmenter) * len(frames)
     task = progress.add_task("segmenting it", total=total, status="")
 
     def show(method: str) -> None:

@@ -44,10 +44,11 @@ def compare(
     """Every method on the same frames.
 
     Those that go frame by frame take turns, so that all meet the same machine. Offline works on several frames at once
-    and is timed as a whole. Realtime gets its frames `rate` times a second.
+    and is timed as a whole, once before them and once after. Realtime gets its frames `rate` times a second.
 
     on_frame: called with the method's name for each frame that is done.
     """
+    passes = [_run_offline(segmenter, frames, on_frame)]
     steppers = _steppers(segmenter)
     results: dict[str, list[FrameResult]] = {name: [] for name in steppers}
 
@@ -60,15 +61,9 @@ def compare(
         name: Run(each, _figures(each, truths, num_classes), times[name].fps()[0]) for name, each in results.items()
     }
 
-    for _ in segmenter.another().stream(frames[:WARM_UP], mode="offline"):
-        pass  # as the others were warmed up
-    started = time.perf_counter()
-    offline = []
-    for result in segmenter.another().stream(frames, mode="offline"):
-        offline.append(result)
-        on_frame(OFFLINE)
-    fps = len(frames) / (time.perf_counter() - started)
-    runs[OFFLINE] = Run(offline, _figures(offline, truths, num_classes), fps)
+    passes.append(_run_offline(segmenter, frames, on_frame))
+    offline, seconds = passes[0].results, sum(each.seconds for each in passes)
+    runs[OFFLINE] = Run(offline, _figures(offline, truths, num_classes), len(passes) * len(frames) / seconds)
 
     shown: list[FrameResult] = []
     live = run_live(segmenter.another(), [frames], rate, shown.append, lambda: on_frame(REALTIME))
@@ -76,9 +71,26 @@ def compare(
     return runs
 
 
-def count_methods(segmenter: VideoSegmenter) -> int:
-    """How many methods `compare` runs."""
-    return len(_steppers(segmenter)) + 2
+def count_passes(segmenter: VideoSegmenter) -> int:
+    """How many times `compare` goes over the frames."""
+    return len(_steppers(segmenter)) + 3
+
+
+class _Pass(NamedTuple):
+    results: list[FrameResult]
+    seconds: float
+
+
+def _run_offline(segmenter: VideoSegmenter, frames: Sequence[Frame], on_frame: Callable[[str], None]) -> _Pass:
+    """All frames in offline mode, warmed up as the others are."""
+    for _ in segmenter.another().stream(frames[:WARM_UP], mode="offline"):
+        pass
+    started = time.perf_counter()
+    results = []
+    for result in segmenter.another().stream(frames, mode="offline"):
+        results.append(result)
+        on_frame(OFFLINE)
+    return _Pass(results, time.perf_counter() - started)
 
 
 def _steppers(segmenter: VideoSegmenter) -> dict[str, VideoSegmenter]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from stmg.errors import MissingPackageError, ModelError, first_line, install_command
 from stmg.files import atomic_path
 from stmg.runtimes.engine import DTYPES, GraphOutput, Pair, PlainGraph, Run
+from stmg.runtimes.threads import share_threads
 
 FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
 SIGMOIDS = ("Sigmoid", "HardSigmoid", "QLinearSigmoid")
@@ -49,7 +50,7 @@ class OnnxRuntime:
         self.threads = threads
 
     def for_throughput(self) -> OnnxRuntime:
-        return OnnxRuntime(1)
+        return OnnxRuntime(share_threads(self.threads))
 
     def compile(self, graph: Path, closed: Iterable[Pair], outputs: tuple[str, ...], cached: Path | None) -> Run:
         session = self._read(cached)

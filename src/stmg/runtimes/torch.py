@@ -22,6 +22,7 @@ from stmg.gating.normalize import NormalizeImage
 from stmg.gating.warping import warp_tensor
 from stmg.runtimes.labels import Foreground
 from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
+from stmg.runtimes.threads import share_threads, torch_threads
 from stmg.streaming.cost import Cost, NetworkCost
 from stmg.streaming.flow import Flow, Map
 from stmg.streaming.masks import Masks, partial_area
@@ -87,6 +88,7 @@ class TorchRuntime:
         self._costs: dict[tuple[int, int], NetworkCost] = {}
         self._full: Callable[[Tensor], NetworkOutput] = self.network.full
         self.compiled = False
+        self._threads: int | None = None
 
     def _fold_and_use_channels_last(self) -> None:
         example = torch.rand(1, 3, *self.network.example_size, device=self.device).to(self.network.dtype)
@@ -141,7 +143,11 @@ class TorchRuntime:
         """There is nothing to get ready."""
 
     def for_throughput(self) -> TorchRuntime:
-        return self
+        if self.device.type != "cpu" or not self.optimize:
+            return self
+        other = copy.copy(self)
+        other._threads = share_threads(torch.get_num_threads())
+        return other
 
     def exact_patterns(self) -> AbstractContextManager[None]:
         return nullcontext()  # blocks are skipped without compiling anything
@@ -169,7 +175,7 @@ class TorchRuntime:
 
     @torch.inference_mode()
     def full(self, prepared: Tensor) -> Output:
-        with self._autocast():
+        with self._autocast(), nullcontext() if self._threads is None else torch_threads(self._threads):
             return _output(self._full(prepared))
 
     @torch.inference_mode()

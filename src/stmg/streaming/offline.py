@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
-
-import cv2
 
 from stmg.streaming.anchors import carry_segmentation, compute_anchor
 from stmg.streaming.audit import SELDOM, Audit, Steering, compare
@@ -24,6 +21,7 @@ from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level, Scheduler
 from stmg.streaming.settings import StreamSettings
 from stmg.streaming.state import FrameResult
+from stmg.streaming.threads import count_workers, one_opencv_thread_each
 from stmg.streaming.windows import Computing, Look, Window
 from stmg.video.frames import Frame, as_frame
 
@@ -46,15 +44,12 @@ class Offline:
         corrector = settings.corrector
         self.corrector = corrector if corrector is not None and corrector.between else None
         self.both_ways: bool = getattr(self.motion, "both_ways", False)  # a user's own need not say
-        # OpenCV has the number of threads that the user allows, where one was given. Where it is free, one more than
-        # there are cores fills what waits for memory.
-        cores, threads = os.cpu_count() or 1, cv2.getNumThreads()
-        self.workers = workers or (cores + 1 if threads >= cores else max(1, threads))
+        self.workers = workers or count_workers()
 
     def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
         """Results of all frames, in order; what is wrong with a frame is raised after those before it."""
         source = _UntilError(frames)
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="stmg-offline") as pool:
+        with one_opencv_thread_each(), ThreadPoolExecutor(self.workers, thread_name_prefix="stmg-offline") as pool:
             waiting: deque[Window] = deque()
             audits = _Audits(self.settings.max_change, self.corrector)
             try:

@@ -82,7 +82,7 @@ class Runtime(Protocol):
         """Get ready for partial frames, before the first frame comes."""
 
     def for_throughput(self) -> Runtime:
-        """The same for many frames whose order does not matter: each on one core, several at once.
+        """The same for many frames whose order does not matter: each on a share of the cores, several at once.
 
         Itself where that makes no difference.
         """

@@ -1,0 +1,43 @@
+"""OpenCV's threads while several frames are worked on at once."""
+
+import cv2
+import pytest
+
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming import threads
+from stmg.streaming.threads import count_workers, one_opencv_thread_each
+from zoo import colors, panning
+
+
+@pytest.fixture
+def two_threads():
+    before = cv2.getNumThreads()
+    cv2.setNumThreads(2)
+    yield
+    cv2.setNumThreads(before)
+
+
+def test_opencv_has_one_thread_until_the_last_stream_ends(two_threads):
+    workers = count_workers()
+    with one_opencv_thread_each():
+        with one_opencv_thread_each():
+            assert cv2.getNumThreads() == 1
+        assert cv2.getNumThreads() == 1
+        assert count_workers() == workers  # what the user allows has not changed
+    assert cv2.getNumThreads() == 2
+
+
+def test_a_stream_that_is_left_early_gives_opencv_its_threads_back(two_threads):
+    stream = VideoSegmenter(colors).stream(panning(9), mode="offline")
+    next(stream)
+    assert cv2.getNumThreads() == 1
+    stream.close()
+    assert cv2.getNumThreads() == 2
+
+
+def test_the_threads_that_the_user_allows_are_those_of_a_stream(monkeypatch):
+    monkeypatch.setattr(threads.os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(threads.cv2, "getNumThreads", lambda: 3)
+    assert count_workers() == 3
+    monkeypatch.setattr(threads.cv2, "getNumThreads", lambda: 64)
+    assert count_workers() == 65
