@@ -2,6 +2,7 @@
 
 python benchmarks/budgets.py MODEL CAMVID
 python benchmarks/budgets.py small-streets street:40-47
+python benchmarks/budgets.py ddrnet23-slim-streets street:41-48 --rate 30 --length 150 --motions dis --longest 12
 python benchmarks/budgets.py ddrnet39-camvid CAMVID --mode online --budgets 0.4 0.5 0.6 --longest 30 --speed 3
 """
 
@@ -19,11 +20,14 @@ from stmg.data.augment import plain_look
 from stmg.data.catalogue import open_dataset
 from stmg.data.options import Motion
 from stmg.data.stills import clip_from_still
+from stmg.data.synthetic.dataset import RenderedVideo
+from stmg.data.synthetic.scene import Scene
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.motion import DIS_LEVELS
 from stmg.streaming.schedulers import DriftBudget, Level
+from stmg.video.labels import Labels
 
 SIZE, LENGTH = (360, 480), 61
 CLASSES = 11
@@ -33,17 +37,15 @@ SPEEDS = ("zoom", "pan", "roll", "tilt", "object_speed")
 Clip = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
-def clips(path: str, number: int, speed: float, length: int = LENGTH) -> Iterator[Clip]:
+def clips(path: str, number: int, speed: float, length: int = LENGTH, rate: float = 15.0) -> Iterator[Clip]:
     """Videos with labels: rendered streets, or stills of the training split, each as so many frames of video."""
     dataset = open_dataset(path)
     if path.startswith("street:"):
         for video in dataset.videos("train"):
-            indices = range(min(length, len(video)))
-            truths = [video.truth(index, SIZE) for index in indices]
-            yield (
-                np.stack([video.image(index, SIZE) for index in indices]),
-                np.stack([t for t in truths if t is not None]),
-            )
+            assert isinstance(video, RenderedVideo)
+            scene = Scene(video.seed, SIZE, video.camera, rate)
+            images, truths = zip(*(scene.frame(index) for index in range(length)), strict=True)
+            yield np.stack(images), np.stack(truths)
         return
     movable = tuple(dataset.class_names.index(name) for name in ("Car", "Pedestrian", "Bicyclist"))
     stills = list(dataset.labeled("train"))
@@ -67,21 +69,24 @@ def main() -> None:
     parser.add_argument(
         "--speed", type=float, default=1.0, help="how fast stills move; 3: as many are computed as on a drive"
     )
+    parser.add_argument("--length", type=int, default=LENGTH, help="frames of each clip")
+    parser.add_argument("--rate", type=float, default=15.0, help="frames per second of streets")
     arguments = parser.parse_args()
     segmenter = stmg.load(arguments.model)
     runtime = segmenter.runtime
     logits: dict[int, NDArray[np.float32]] = {}
-    videos, base = list(clips(arguments.data, arguments.stills, arguments.speed)), ConfusionMatrix(CLASSES)
+    videos = list(clips(arguments.data, arguments.stills, arguments.speed, arguments.length, arguments.rate))
+    bases = [ConfusionMatrix(CLASSES)]  # of all clips, then of each
     for frames, truths in videos:
+        bases.append(ConfusionMatrix(CLASSES))
         for frame, truth in zip(frames, truths, strict=True):
             found = runtime.full(runtime.prepare(frame)).logits
             array = runtime.logits_array(found)
             assert array is not None
             logits[hash(frame.tobytes())] = array.transpose(2, 0, 1)
-            base.add(runtime.labels(found, SIZE), truth)
+            _add(bases, runtime.labels(found, SIZE), truth)
     replay = CallableRuntime(lambda image: logits[hash(image.tobytes())])
-    whole = base.mean_iou()
-    print(f"{arguments.model}: {len(videos)} clips of {LENGTH} frames; base {100 * whole:.2f}")
+    print(f"{arguments.model}: {len(videos)} clips of {arguments.length} frames; base {100 * bases[0].mean_iou():.2f}")
     which = "offline" if arguments.mode == "offline" else "scheduler"
     for motion in arguments.motions:
         for longest in arguments.longest:
@@ -89,13 +94,23 @@ def main() -> None:
             for budget in arguments.budgets:
                 options = {"motion": motion, which: DriftBudget(budget, longest=longest)}
                 stream = VideoSegmenter(replay, settings=segmenter.settings, **options)
-                counts, computed, number = ConfusionMatrix(CLASSES), 0, 0
+                each, computed, number = [ConfusionMatrix(CLASSES)], 0, 0
                 for frames, truths in videos:
+                    each.append(ConfusionMatrix(CLASSES))
                     for result, truth in zip(stream.stream(frames, mode=arguments.mode), truths, strict=True):
-                        counts.add(result.labels, truth)
+                        _add(each, result.labels, truth)
                         computed, number = computed + (result.level is Level.KEY), number + 1
-                row.append(f"{budget}: {100 * (counts.mean_iou() / whole - 1):+.2f} % 1/{number / computed:.1f}")
+                change, *changes = (
+                    100 * (one.mean_iou() / base.mean_iou() - 1) for one, base in zip(each, bases, strict=True)
+                )
+                row.append(f"{budget}: {change:+.2f} % (worst clip {min(changes):+.1f}) 1/{number / computed:.1f}")
             print(f"{motion}, longest {longest}: " + ", ".join(row), flush=True)
+
+
+def _add(counts: list[ConfusionMatrix], labels: Labels, truth: Labels) -> None:
+    """To those of all clips and to those of the last one."""
+    for each in (counts[0], counts[-1]):
+        each.add(labels, truth)
 
 
 if __name__ == "__main__":

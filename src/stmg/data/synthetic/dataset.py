@@ -58,9 +58,13 @@ class RenderedVideo:
         return {}
 
     @property
+    def camera(self) -> str:
+        """One street in four is seen by a camera that stands."""
+        return "fixed" if self.seed % 4 == 3 else "drive"
+
+    @property
     def _scene(self) -> Scene:
-        # One street in four is seen by a camera that stands.
-        return _make_scene(self.seed, self.size, "fixed" if self.seed % 4 == 3 else "drive")
+        return _make_scene(self.seed, self.size, self.camera)
 
 
 @lru_cache(maxsize=100)  # of some 20 MB each
