@@ -2,7 +2,8 @@
 
 python benchmarks/budgets.py MODEL CAMVID
 python benchmarks/budgets.py small-streets street:40-47
-python benchmarks/budgets.py ddrnet23-slim-streets street:41-48 --rate 30 --length 150 --motions dis --longest 12
+python benchmarks/budgets.py ddrnet23-slim-streets street:41-48 --rate 30 --length 150 --motions dis --longest 12 \
+    --budgets 0.3 0.35 0.4 0.45 0.5
 python benchmarks/budgets.py ddrnet39-camvid CAMVID --mode online --budgets 0.4 0.5 0.6 --longest 30 --speed 3
 """
 
@@ -20,7 +21,7 @@ from stmg.data.augment import plain_look
 from stmg.data.catalogue import open_dataset
 from stmg.data.options import Motion
 from stmg.data.stills import clip_from_still
-from stmg.data.synthetic.dataset import RenderedVideo
+from stmg.data.synthetic.dataset import RenderedVideo, choose_camera
 from stmg.data.synthetic.scene import Scene
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.runtimes.callable import CallableRuntime
@@ -43,7 +44,7 @@ def clips(path: str, number: int, speed: float, length: int = LENGTH, rate: floa
     if path.startswith("street:"):
         for video in dataset.videos("train"):
             assert isinstance(video, RenderedVideo)
-            scene = Scene(video.seed, SIZE, video.camera, rate)
+            scene = Scene(video.seed, SIZE, choose_camera(video.seed), rate)
             images, truths = zip(*(scene.frame(index) for index in range(length)), strict=True)
             yield np.stack(images), np.stack(truths)
         return
@@ -70,7 +71,7 @@ def main() -> None:
         "--speed", type=float, default=1.0, help="how fast stills move; 3: as many are computed as on a drive"
     )
     parser.add_argument("--length", type=int, default=LENGTH, help="frames of each clip")
-    parser.add_argument("--rate", type=float, default=15.0, help="frames per second of streets")
+    parser.add_argument("--rate", type=float, default=15.0, help="FPS of streets; stills have none")
     arguments = parser.parse_args()
     segmenter = stmg.load(arguments.model)
     runtime = segmenter.runtime

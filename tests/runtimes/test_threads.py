@@ -1,4 +1,3 @@
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import cv2
@@ -6,7 +5,7 @@ import pytest
 import torch
 
 from stmg.errors import SettingsError
-from stmg.runtimes.threads import set_threads, share_threads, torch_threads
+from stmg.runtimes.threads import set_threads, share_torch_threads
 
 
 def test_threads_are_those_of_opencv_and_pytorch(monkeypatch):
@@ -31,25 +30,12 @@ def four_threads():
     torch.set_num_threads(before)
 
 
-def test_pytorchs_threads_are_limited_for_the_calling_thread_alone(four_threads):
-    def of_a_new_thread():
-        with ThreadPoolExecutor(1) as pool:
-            return pool.submit(torch.get_num_threads).result()
+def test_pytorchs_threads_are_shared_by_those_that_ask_for_it_alone(four_threads):
+    def count_in(pool):
+        with pool:
+            return {pool.submit(torch.get_num_threads) for _ in range(32)}
 
-    with torch_threads(1):
-        assert torch.get_num_threads() == 1
-        assert of_a_new_thread() == 4
-        with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(_count_inside, 2).result() == (2, 4)
-    assert torch.get_num_threads() == of_a_new_thread() == 4
-
-
-def _count_inside(number):
-    with torch_threads(number):
-        inside = torch.get_num_threads()
-    return inside, torch.get_num_threads()
-
-
-def test_frames_that_are_computed_at_once_share_the_threads():
-    assert [share_threads(threads) for threads in (1, 2, 3, 8, 16)] == [1, 1, 1, 2, 5]
-    assert share_threads(None) == share_threads(os.cpu_count())
+    sharing = count_in(ThreadPoolExecutor(8, initializer=share_torch_threads, initargs=(3,)))
+    assert {future.result() for future in sharing} == {1}
+    assert {future.result() for future in count_in(ThreadPoolExecutor(1))} == {4}
+    assert torch.get_num_threads() == 4

@@ -1,3 +1,4 @@
+import threading
 import warnings
 
 import numpy as np
@@ -109,17 +110,19 @@ def test_a_head_whose_batch_norm_is_folded_does_not_write_on_the_features():
     assert torch.allclose(*logits, atol=1e-4)
 
 
-def test_frames_that_are_computed_side_by_side_share_the_threads(monkeypatch):
-    counts = []
+@pytest.mark.parametrize(("optimize", "count"), [(True, 1), (False, 4)])
+def test_frames_that_are_computed_side_by_side_share_the_threads(optimize, count):
+    """Unless the network is to stay as it is, bit for bit."""
+    before, counts = torch.get_num_threads(), []
     model = build("small", 5).eval()
-    model.register_forward_hook(lambda *_: counts.append(torch.get_num_threads()))
-    runtime = TorchRuntime(model, device="cpu")
-    monkeypatch.setattr("stmg.runtimes.torch.share_threads", lambda threads: threads + 2)
-    before, image = torch.get_num_threads(), runtime.prepare(panning(1, SIZE)[0])
-    counts.clear()
-    runtime.for_throughput().full(image)
-    runtime.full(image)
-    assert counts == [before + 2, before]
+    model.register_forward_hook(lambda *_: counts.append((threading.current_thread().name, torch.get_num_threads())))
+    segmenter = VideoSegmenter(TorchRuntime(model, device="cpu", optimize=optimize))
+    torch.set_num_threads(4)
+    try:
+        list(segmenter.stream(panning(3, SIZE), mode="offline"))
+    finally:
+        torch.set_num_threads(before)
+    assert {threads for name, threads in counts if name.startswith("stmg-offline")} == {count}
 
 
 def test_a_read_only_image_is_taken_without_a_warning(model):

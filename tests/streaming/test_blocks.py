@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stmg.streaming.blocks import SIDE, join_blocks, overlapping_blocks, split_index
+from stmg.streaming.blocks import SIDE, join_blocks, make_blocks, split_index
 from stmg.streaming.flow import find_positions, remap, warp
 
 
@@ -14,7 +14,7 @@ def random_labels(height, width):
 @pytest.mark.parametrize("size", [(6, 8), (5, 7), (1, 1), (1, 6)])
 def test_blocks_side_by_side_are_the_labels_again(size):
     labels = random_labels(*size)
-    joined = join_blocks(np.ascontiguousarray(overlapping_blocks(labels)[::SIDE, ::SIDE]), size)
+    joined = join_blocks(np.ascontiguousarray(make_blocks(labels)[::SIDE, ::SIDE]), size)
     assert np.array_equal(joined, labels)
     assert joined.flags.c_contiguous
 
@@ -24,14 +24,14 @@ def test_warped_blocks_are_warped_labels():
     labels = random_labels(12, 16)
     flow = np.broadcast_to(np.array([3 / 16, -1 / 12], np.float32), (6, 8, 2)).copy()
     warped = join_blocks(
-        remap(overlapping_blocks(labels), find_positions(flow, labels.shape, block=SIDE), nearest=True), labels.shape
+        remap(make_blocks(labels), find_positions(flow, labels.shape, block=SIDE), nearest=True), labels.shape
     )
     assert np.array_equal(warped[2:, :12], warp(labels, flow, nearest=True)[2:, :12])
 
 
-def test_an_index_leads_to_its_block_and_its_place_there():
+def test_an_index_leads_to_its_block_and_its_index_there():
     labels = random_labels(6, 8)
-    blocks = np.ascontiguousarray(overlapping_blocks(labels)[::SIDE, ::SIDE])
+    blocks = np.ascontiguousarray(make_blocks(labels)[::SIDE, ::SIDE])
     index = np.arange(blocks.size)
     number, within = split_index(index)
     columns, rows = within[:, 0].astype(int).T

@@ -3,9 +3,10 @@
 import cv2
 import pytest
 
+from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming import threads
-from stmg.streaming.threads import count_workers, one_opencv_thread_each
+from stmg.streaming.threads import count_workers, limit_opencv_threads, set_opencv_threads
 from zoo import colors, panning
 
 
@@ -19,20 +20,41 @@ def two_threads():
 
 def test_opencv_has_one_thread_until_the_last_stream_ends(two_threads):
     workers = count_workers()
-    with one_opencv_thread_each():
-        with one_opencv_thread_each():
+    with limit_opencv_threads():
+        with limit_opencv_threads():
             assert cv2.getNumThreads() == 1
         assert cv2.getNumThreads() == 1
         assert count_workers() == workers  # what the user allows has not changed
     assert cv2.getNumThreads() == 2
 
 
+def test_a_limit_that_is_set_meanwhile_holds_afterwards(two_threads):
+    with limit_opencv_threads():
+        set_opencv_threads(3)
+        assert cv2.getNumThreads() == 1
+    assert cv2.getNumThreads() == 3
+
+
 def test_a_stream_that_is_left_early_gives_opencv_its_threads_back(two_threads):
-    stream = VideoSegmenter(colors).stream(panning(9), mode="offline")
+    class Colors(CallableRuntime):
+        one_at_a_time = False
+
+    stream = VideoSegmenter(Colors(colors)).stream(panning(9), mode="offline")
     next(stream)
     assert cv2.getNumThreads() == 1
     stream.close()
     assert cv2.getNumThreads() == 2
+
+
+def test_a_function_that_is_called_once_at_a_time_may_have_all_threads(two_threads):
+    threads = []
+
+    def count(image):
+        threads.append(cv2.getNumThreads())
+        return colors(image)
+
+    list(VideoSegmenter(count).stream(panning(9), mode="offline"))
+    assert set(threads) == {2}
 
 
 def test_the_threads_that_the_user_allows_are_those_of_a_stream(monkeypatch):

@@ -42,7 +42,7 @@ class Street(NamedTuple):
     """Of `--frames`."""
 
 
-STREETS = (Street("drive", 900_107, "drive", 1.0), Street("fixed camera", 900_211, "fixed", 0.375))
+STREETS = (Street("drive", 900_107, "drive", 1.0), Street("fixed camera", 900_211, "fixed", 0.3125))
 
 NEXT = (
     "segment YOUR_VIDEO --model ddrnet23-slim-camvid --out out/mine",
@@ -53,7 +53,7 @@ NEXT = (
 
 def demo(
     out: Out = Path("out/demo"),
-    frames: Annotated[int, typer.Option(min=4, metavar="N", help="Length of the drive, at 30 FPS.")] = 200,
+    frames: Annotated[int, typer.Option(min=4, metavar="N", help="Length of the drive, at 30 FPS.")] = 240,
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Seed of the street; from 900000 on, the network never saw them.")
     ] = STREETS[0].seed,

@@ -48,7 +48,7 @@ def compare(
 
     on_frame: called with the method's name for each frame that is done.
     """
-    passes = [_run_offline(segmenter, frames, on_frame)]
+    offline, seconds = _run_offline(segmenter, frames, on_frame)
     steppers = _steppers(segmenter)
     results: dict[str, list[FrameResult]] = {name: [] for name in steppers}
 
@@ -61,9 +61,8 @@ def compare(
         name: Run(each, _figures(each, truths, num_classes), times[name].fps()[0]) for name, each in results.items()
     }
 
-    passes.append(_run_offline(segmenter, frames, on_frame))
-    offline, seconds = passes[0].results, sum(each.seconds for each in passes)
-    runs[OFFLINE] = Run(offline, _figures(offline, truths, num_classes), len(passes) * len(frames) / seconds)
+    _, more = _run_offline(segmenter, frames, on_frame)
+    runs[OFFLINE] = Run(offline, _figures(offline, truths, num_classes), 2 * len(frames) / (seconds + more))
 
     shown: list[FrameResult] = []
     live = run_live(segmenter.another(), [frames], rate, shown.append, lambda: on_frame(REALTIME))
@@ -76,13 +75,10 @@ def count_passes(segmenter: VideoSegmenter) -> int:
     return len(_steppers(segmenter)) + 3
 
 
-class _Pass(NamedTuple):
-    results: list[FrameResult]
-    seconds: float
-
-
-def _run_offline(segmenter: VideoSegmenter, frames: Sequence[Frame], on_frame: Callable[[str], None]) -> _Pass:
-    """All frames in offline mode, warmed up as the others are."""
+def _run_offline(
+    segmenter: VideoSegmenter, frames: Sequence[Frame], on_frame: Callable[[str], None]
+) -> tuple[list[FrameResult], float]:
+    """All frames in offline mode, warmed up as the others are, and the seconds that they took."""
     for _ in segmenter.another().stream(frames[:WARM_UP], mode="offline"):
         pass
     started = time.perf_counter()
@@ -90,7 +86,7 @@ def _run_offline(segmenter: VideoSegmenter, frames: Sequence[Frame], on_frame: C
     for result in segmenter.another().stream(frames, mode="offline"):
         results.append(result)
         on_frame(OFFLINE)
-    return _Pass(results, time.perf_counter() - started)
+    return results, time.perf_counter() - started
 
 
 def _steppers(segmenter: VideoSegmenter) -> dict[str, VideoSegmenter]:

@@ -63,6 +63,9 @@ class CallableRuntime:
     def for_throughput(self) -> CallableRuntime:
         return self
 
+    def begin_worker(self) -> None:
+        """What a function does with its threads is its own."""
+
     def prepare(self, image: Image) -> Image:
         return image
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.runtimes.engine import Engine
-from stmg.streaming.correction import GRID, VIEW
+from stmg.streaming.correction import GRID, view_size
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Map
 from stmg.video.frames import Image, resize_image
@@ -40,10 +40,9 @@ class GraphCorrector:
         self._run = engine.compile(graph, (), OUTPUTS, None)
 
     def correct(self, image: Image, before: Image, logits: NDArray[np.float32]) -> tuple[NDArray[np.float32], Map]:
-        view = self.size[0] // VIEW, self.size[1] // VIEW
         grid = self.size[0] // GRID, self.size[1] // GRID
         own = logits.shape[:2]
-        pictures = [np.ascontiguousarray(resize_image(each, view))[None] for each in (image, before)]
+        pictures = [np.ascontiguousarray(resize_image(each, view_size(self.size)))[None] for each in (image, before)]
         warped = _resize_planes(logits.transpose(2, 0, 1), grid)[None]
         outputs = self._run(dict(zip(INPUTS, (*pictures, warped), strict=True)))
         new, mask = (_resize_planes(outputs[name][0], own) for name in OUTPUTS)

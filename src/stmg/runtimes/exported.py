@@ -41,6 +41,7 @@ class ExportedRuntime:
     pattern is compiled in the background, and until it is there one that opens at least the same blocks stands in.
     """
 
+    one_at_a_time = False
     notes: tuple[str, ...] = ()
 
     def __init__(
@@ -104,6 +105,9 @@ class ExportedRuntime:
                 other._full = other._compile("full")
                 self._for_throughput = other
             return self._for_throughput
+
+    def begin_worker(self) -> None:
+        """The engine that `for_throughput` compiles for has its own threads."""
 
     @contextmanager
     def exact_patterns(self) -> Iterator[None]:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from stmg.errors import MissingPackageError, ModelError, first_line, install_command
 from stmg.files import atomic_path
 from stmg.runtimes.engine import DTYPES, GraphOutput, Pair, PlainGraph, Run
-from stmg.runtimes.threads import share_threads
 
 FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
 SIGMOIDS = ("Sigmoid", "HardSigmoid", "QLinearSigmoid")
@@ -50,7 +49,7 @@ class OnnxRuntime:
         self.threads = threads
 
     def for_throughput(self) -> OnnxRuntime:
-        return OnnxRuntime(share_threads(self.threads))
+        return OnnxRuntime(1)
 
     def compile(self, graph: Path, closed: Iterable[Pair], outputs: tuple[str, ...], cached: Path | None) -> Run:
         session = self._read(cached)

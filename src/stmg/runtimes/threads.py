@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import cv2
 
 from stmg.errors import SettingsError
-from stmg.streaming.offline import WINDOWS
+from stmg.streaming.threads import set_opencv_threads
 
 _lock = threading.Lock()
 
@@ -28,7 +24,7 @@ def set_threads(threads: int | None) -> None:
     if threads is None:
         return
     check_threads(threads)
-    cv2.setNumThreads(threads)
+    set_opencv_threads(threads)
     try:
         import torch
     except ImportError:
@@ -36,27 +32,17 @@ def set_threads(threads: int | None) -> None:
     torch.set_num_threads(threads)
 
 
-def share_threads(threads: int | None) -> int:
-    """Of each of the frames that offline computes at once, where all together have so many; None: all cores."""
-    return max(1, (threads or os.cpu_count() or 1) // (WINDOWS + 1))
+def share_torch_threads(parts: int) -> None:
+    """Let PyTorch use one of so many parts of its threads for what the calling thread runs; other threads keep theirs.
 
-
-@contextmanager
-def torch_threads(number: int) -> Iterator[None]:
-    """Inside, what the calling thread runs in PyTorch uses this many threads; other threads keep theirs."""
+    For a thread that has not used PyTorch yet. PyTorch takes a number for the thread that sets it and for all that
+    begin later, so yet another thread sets those back.
+    """
     import torch
 
-    before = torch.get_num_threads()
-    if before == number:
-        yield
-        return
     with _lock:
-        # PyTorch takes a number for the thread that sets it and for all that begin later; those shall have the other.
-        torch.set_num_threads(number)
-        elsewhere = threading.Thread(target=torch.set_num_threads, args=(before,), name="stmg-threads")
-        elsewhere.start()
-        elsewhere.join()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+        all_threads = torch.get_num_threads()
+        torch.set_num_threads(max(1, all_threads // parts))
+        other = threading.Thread(target=torch.set_num_threads, args=(all_threads,), name="stmg-threads")
+        other.start()
+        other.join()

@@ -22,10 +22,11 @@ from stmg.gating.normalize import NormalizeImage
 from stmg.gating.warping import warp_tensor
 from stmg.runtimes.labels import Foreground
 from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
-from stmg.runtimes.threads import share_threads, torch_threads
+from stmg.runtimes.threads import share_torch_threads
 from stmg.streaming.cost import Cost, NetworkCost
 from stmg.streaming.flow import Flow, Map
 from stmg.streaming.masks import Masks, partial_area
+from stmg.streaming.offline import FRAMES_AT_ONCE
 from stmg.streaming.runtime import Output
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Image
@@ -88,7 +89,6 @@ class TorchRuntime:
         self._costs: dict[tuple[int, int], NetworkCost] = {}
         self._full: Callable[[Tensor], NetworkOutput] = self.network.full
         self.compiled = False
-        self._threads: int | None = None
 
     def _fold_and_use_channels_last(self) -> None:
         example = torch.rand(1, 3, *self.network.example_size, device=self.device).to(self.network.dtype)
@@ -143,11 +143,15 @@ class TorchRuntime:
         """There is nothing to get ready."""
 
     def for_throughput(self) -> TorchRuntime:
-        if self.device.type != "cpu" or not self.optimize:
-            return self
-        other = copy.copy(self)
-        other._threads = share_threads(torch.get_num_threads())
-        return other
+        return self
+
+    @property
+    def one_at_a_time(self) -> bool:
+        return self.compiled  # `compile_full` has a lock
+
+    def begin_worker(self) -> None:
+        if self.device.type == "cpu" and self.optimize:  # else results are the network's own, bit for bit
+            share_torch_threads(FRAMES_AT_ONCE)
 
     def exact_patterns(self) -> AbstractContextManager[None]:
         return nullcontext()  # blocks are skipped without compiling anything
@@ -175,7 +179,7 @@ class TorchRuntime:
 
     @torch.inference_mode()
     def full(self, prepared: Tensor) -> Output:
-        with self._autocast(), nullcontext() if self._threads is None else torch_threads(self._threads):
+        with self._autocast():
             return _output(self._full(prepared))
 
     @torch.inference_mode()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from stmg.gating.counting import count_macs, count_parameters
 from stmg.gating.folding import fold_batch_norm
 from stmg.networks.corrector import Corrector
-from stmg.streaming.correction import GRID, VIEW
+from stmg.streaming.correction import GRID, view_size
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Map
 from stmg.video.frames import Image
@@ -65,10 +65,7 @@ def count_correction(module: Corrector, size: tuple[int, int]) -> int:
 def example_inputs(num_classes: int, size: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """What a corrector is given of a frame of (H, W): two images at its half, logits at its eighth."""
     height, width = size
-    image, before = (
-        torch.zeros(1, max(1, height // VIEW), max(1, width // VIEW), 3, dtype=torch.uint8, device=device)
-        for _ in range(2)
-    )
+    image, before = (torch.zeros(1, *view_size(size), 3, dtype=torch.uint8, device=device) for _ in range(2))
     return image, before, torch.zeros(1, num_classes, max(1, height // GRID), max(1, width // GRID), device=device)
 
 

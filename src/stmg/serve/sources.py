@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from stmg.data.synthetic.dataset import choose_camera
 from stmg.data.synthetic.scene import Scene
 from stmg.errors import SettingsError, VideoError
 from stmg.outputs.h264 import write_h264
@@ -135,7 +136,7 @@ def render_street(seed: int, fps: float, folder: Path, stopped: threading.Event)
         if path.exists():
             return path
         part = path.with_suffix(".part.mp4")
-        scene = Scene(seed, STREET_SIZE, "fixed" if seed % 4 == 3 else "drive", fps=fps)
+        scene = Scene(seed, STREET_SIZE, choose_camera(seed), fps=fps)
         write_h264(part, _render(scene, max(2, round(STREET_SECONDS * fps)), stopped), fps, quality=18)
         part.rename(path)
     return path

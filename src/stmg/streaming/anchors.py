@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.streaming.blocks import SIDE, Blocks, join_blocks, overlapping_blocks, split_index
+from stmg.streaming.blocks import SIDE, Blocks, join_blocks, make_blocks, split_index
 from stmg.streaming.correction import (
     AnchorEvidence,
     Corrector,
@@ -58,7 +58,7 @@ class Anchor:
     @cached_property
     def blocks(self) -> Blocks:
         """Its labels, to warp from."""
-        return overlapping_blocks(self.labels)
+        return make_blocks(self.labels)
 
 
 class Side(NamedTuple):
@@ -71,45 +71,48 @@ class Side(NamedTuple):
     """Frames between them, 1 or more."""
 
 
-@dataclass(frozen=True, eq=False)
-class Between:
-    """A frame between two anchors; what is derived from it is computed once, when it is needed."""
+class Between(NamedTuple):
+    """A frame between two anchors."""
 
     left: Side
     right: Side
     image: Image
 
-    @cached_property
-    def small(self) -> Image:
-        """The frame at half its size."""
-        return shrink_view(self.image)
-
-    @cached_property
-    def weights(self) -> tuple[Map, Map]:
-        """Of the anchors in each cell (h, w) of the small frame: how well each explains it, and how near it is."""
+    def weigh(self, small: Image) -> Weights:
+        """How well each of the anchors explains each cell (h, w) of the frame at half its size, and how near it is."""
         ours, theirs = (
-            _weigh(match_error(side.anchor.small, self.small, side.flow), side) for side in (self.left, self.right)
+            _weigh(match_error(side.anchor.small, small, side.flow), side) for side in (self.left, self.right)
         )
-        return ours, theirs
+        return Weights(ours, theirs)
 
-    def weights_at(self, cells: NDArray[np.intp], positions: list[Flow]) -> list[NDArray[np.float32]]:
-        """Of the anchors in some cells alone, by their index.
+    def weigh_at(self, cells: NDArray[np.intp], positions: list[Flow]) -> Weights:
+        """The same of some cells alone, by their index, (N,): less work where they are few.
 
         positions: of the frame's pixel where each cell begins in either anchor, (h, w, 2).
         """
-        if "weights" in vars(self):  # they are known in every cell
-            return [weight.ravel().take(cells) for weight in self.weights]
-        return [
-            _weigh(match_error_at(side.anchor.small, self.small, at / np.float32(SIDE), cells), side)
+        small = shrink_view(self.image)
+        ours, theirs = (
+            _weigh(match_error_at(side.anchor.small, small, at / np.float32(SIDE), cells), side)
             for side, at in zip((self.left, self.right), positions, strict=True)
-        ]
+        )
+        return Weights(ours, theirs)
+
+
+class Weights(NamedTuple):
+    """How much the anchors before and after a frame count in its cells."""
+
+    left: Map
+    right: Map
 
     @property
     def share_of_left(self) -> Map:
-        """How much the left of the anchors weighs in each cell (h, w), 0 to 1."""
-        ours, theirs = self.weights
-        share: Map = ours / (ours + theirs)
+        """From 0 to 1."""
+        share: Map = self.left / (self.left + self.right)
         return share
+
+    def take(self, cells: NDArray[np.intp]) -> Weights:
+        """Of some cells, by their index."""
+        return Weights(self.left.ravel().take(cells), self.right.ravel().take(cells))
 
 
 def _weigh(errors: NDArray[np.uint8], side: Side) -> NDArray[np.float32]:
@@ -155,34 +158,36 @@ def correct_between(corrector: Corrector | None, frame: Between) -> Anchor:
     """A frame between two anchors, blended and corrected in one pass that sees both, to take others from as from an
     anchor."""
     left, right = frame.left.anchor, frame.right.anchor
+    small = shrink_view(frame.image)
     if corrector is None or left.evidence is None or right.evidence is None:
         shown = blend_segmentation(frame)
-        return Anchor(shown.labels, None, frame.small, shown.probability, left.threshold)
-    view = view_between(frame)  # weighs the sides everywhere, which blending then need not
-    corrected = correct(corrector, view, blend_segmentation(frame), left.threshold)
+        return Anchor(shown.labels, None, small, shown.probability, left.threshold)
+    weights = frame.weigh(small)
+    view, blended = view_between(frame, small, weights), blend_segmentation(frame, weights)
+    corrected = correct(corrector, view, blended, left.threshold)
     shown = corrected.shown
     logits = corrected.logits if shown.probability is None else None
-    return Anchor(shown.labels, logits, frame.small, shown.probability, left.threshold, mask=corrected.mask)
+    return Anchor(shown.labels, logits, small, shown.probability, left.threshold, mask=corrected.mask)
 
 
-def view_between(frame: Between) -> CorrectorInput:
-    """What a corrector is shown of a frame between two anchors."""
+def view_between(frame: Between, small: Image, weights: Weights) -> CorrectorInput:
+    """What a corrector is shown of a frame between two anchors; `small` is it at half its size."""
     left, right = frame.left, frame.right
     one, two = left.anchor.evidence, right.anchor.evidence
     assert one is not None
     assert two is not None
-    return view_blended(((one, left.flow), (two, right.flow)), frame.share_of_left, frame.small)
+    return view_blended(((one, left.flow), (two, right.flow)), weights.share_of_left, small)
 
 
-def blend_segmentation(frame: Between) -> Segmentation:
+def blend_segmentation(frame: Between, weights: Weights | None = None) -> Segmentation:
     """What a frame between two anchors shows."""
     left, right = frame.left.anchor, frame.right.anchor
     if left.probability is None or right.probability is None:
-        return Segmentation(blend(frame))
-    return threshold_probability(blend_probability(frame), left.threshold)
+        return Segmentation(blend(frame, weights))
+    return threshold_probability(blend_probability(frame, weights), left.threshold)
 
 
-def blend_probability(frame: Between) -> Map:
+def blend_probability(frame: Between, weights: Weights | None = None) -> Map:
     """The probability (H, W) of the foreground in a frame between two anchors: the average of both everywhere.
 
     The sides weigh as in `blend`.
@@ -191,34 +196,43 @@ def blend_probability(frame: Between) -> Map:
     assert left.anchor.probability is not None
     assert right.anchor.probability is not None
     height, width = left.anchor.probability.shape
-    share: Map = cv2.resize(frame.share_of_left, (width, height), interpolation=cv2.INTER_LINEAR)
+    share = (weights or frame.weigh(shrink_view(frame.image))).share_of_left
+    share = cv2.resize(share, (width, height), interpolation=cv2.INTER_LINEAR)
     one, two = warp(left.anchor.probability, left.flow), warp(right.anchor.probability, right.flow)
     probability: Map = two + share * (one - two)
     return probability
 
 
-def blend(frame: Between) -> Labels:
+def blend(frame: Between, weights: Weights | None = None) -> Labels:
     """The labels of a frame between two anchors.
 
     Where the warped labels agree they are taken. Elsewhere the logits of both sides are averaged, weighted by how well
     the side explains the frame and how near it is.
+
+    weights: of the sides in all cells, where they are known; else they are computed where they count.
     """
     sides, size = (frame.left, frame.right), frame.image.shape[:2]
     positions = [find_positions(side.flow, size, block=SIDE) for side in sides]
     ours, theirs = (remap(side.anchor.blocks, at, nearest=True) for side, at in zip(sides, positions, strict=True))
     pixels = np.flatnonzero(ours != theirs)
     if len(pixels):
-        ours.ravel()[pixels] = _choose(frame, positions, (ours, theirs), pixels)
+        ours.ravel()[pixels] = _choose(frame, positions, (ours, theirs), pixels, weights)
     return join_blocks(ours, size)
 
 
-def _choose(frame: Between, positions: list[Flow], warped: tuple[Blocks, Blocks], pixels: NDArray[np.intp]) -> Labels:
+def _choose(
+    frame: Between,
+    positions: list[Flow],
+    warped: tuple[Blocks, Blocks],
+    pixels: NDArray[np.intp],
+    weights: Weights | None,
+) -> Labels:
     """The classes (N,) of the N pixels, by their index in the warped blocks, where the sides disagree.
 
     positions: where each block began in either anchor, (h, w, 2).
     """
-    blocks, corners = split_index(pixels)
-    ours, theirs = frame.weights_at(blocks, positions)  # a block is a cell of the small frame
+    blocks, corners = split_index(pixels)  # each block is a cell of the frame at half its size
+    ours, theirs = frame.weigh_at(blocks, positions) if weights is None else weights.take(blocks)
     one, two = frame.left.anchor.logits, frame.right.anchor.logits
     if one is None or two is None:  # labels alone: those of the side that weighs more
         return np.where(ours >= theirs, *(each.ravel().take(pixels) for each in warped))

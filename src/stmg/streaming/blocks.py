@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 
 from stmg.video.labels import Labels
 
-SIDE = 2  # pixels along a side of a block
+SIDE = 2  # pixels along a side of a block; the code below counts on it
 
 Blocks = NDArray[np.uint8]
 """(h, w, 4): the labels of a block, its upper two first."""
 _CORNERS = np.array([[[0, 0]], [[1, 0]], [[0, 1]], [[1, 1]]], np.float32)  # of a block, x then y
 
 
-def overlapping_blocks(labels: Labels) -> Blocks:
-    """The block that begins at each pixel (h, w); beyond the frame its border is repeated."""
+def make_blocks(labels: Labels) -> Blocks:
+    """The block that begins at each pixel (h, w); beyond the frame's right and lower border that is repeated."""
     padded = cv2.copyMakeBorder(labels, 0, 1, 0, 1, cv2.BORDER_REPLICATE)
     corners = padded[:-1, :-1], padded[:-1, 1:], padded[1:, :-1], padded[1:, 1:]
     blocks: Blocks = cv2.merge(corners)

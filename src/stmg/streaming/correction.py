@@ -100,7 +100,13 @@ def add_cost(cost: Cost | None, corrector: Corrector | None, size: tuple[int, in
 def shrink_view(image: Image) -> Image:
     """A frame at half its height and width, rounded up: what a corrector sees of it, and by which it is compared with
     another."""
-    return resize_image(image, (-(-image.shape[0] // VIEW), -(-image.shape[1] // VIEW)))
+    return resize_image(image, view_size(image.shape[:2]))
+
+
+def view_size(size: tuple[int, ...]) -> tuple[int, int]:
+    """(h, w) of the view of a frame of (H, W)."""
+    height, width = size
+    return -(-height // VIEW), -(-width // VIEW)
 
 
 class CorrectorInput(NamedTuple):

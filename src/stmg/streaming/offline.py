@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -21,11 +22,13 @@ from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level, Scheduler
 from stmg.streaming.settings import StreamSettings
 from stmg.streaming.state import FrameResult
-from stmg.streaming.threads import count_workers, one_opencv_thread_each
+from stmg.streaming.threads import count_workers, limit_opencv_threads
 from stmg.streaming.windows import Computing, Look, Window
 from stmg.video.frames import Frame, as_frame
 
 WINDOWS = 2  # that are computed while the next one is read
+FRAMES_AT_ONCE = WINDOWS + 1
+"""That the network is run on; each may have so large a share of the cores."""
 SEAM = 1024
 """Every so many frames there is an anchor, whatever the scheduler says, that nothing is remembered across: a long video
 can be cut there, and its parts give the labels of the whole."""
@@ -49,7 +52,13 @@ class Offline:
     def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
         """Results of all frames, in order; what is wrong with a frame is raised after those before it."""
         source = _UntilError(frames)
-        with one_opencv_thread_each(), ThreadPoolExecutor(self.workers, thread_name_prefix="stmg-offline") as pool:
+        side_by_side = not self.runtime.one_at_a_time
+        with (
+            limit_opencv_threads() if side_by_side else nullcontext(),
+            ThreadPoolExecutor(
+                self.workers, "stmg-offline", initializer=self.runtime.begin_worker if side_by_side else None
+            ) as pool,
+        ):
             waiting: deque[Window] = deque()
             audits = _Audits(self.settings.max_change, self.corrector)
             try:

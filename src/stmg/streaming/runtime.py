@@ -82,10 +82,17 @@ class Runtime(Protocol):
         """Get ready for partial frames, before the first frame comes."""
 
     def for_throughput(self) -> Runtime:
-        """The same for many frames whose order does not matter: each on a share of the cores, several at once.
+        """The same for many frames whose order does not matter: each on one core, several at once.
 
         Itself where that makes no difference.
         """
+
+    @property
+    def one_at_a_time(self) -> bool:
+        """Whether frames are computed one after the other, whatever calls; each may then have all cores."""
+
+    def begin_worker(self) -> None:
+        """Called in each thread in which frames are computed side by side with others, before the first of them."""
 
     def exact_patterns(self) -> AbstractContextManager[None]:
         """Inside, a partial frame waits until its own pattern of blocks is compiled: for measuring, not for running.

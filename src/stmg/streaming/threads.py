@@ -10,31 +10,41 @@ from contextlib import contextmanager
 import cv2
 
 _lock = threading.Lock()
-_streams = 0  # that want it so
-_allowed = 0  # before the first of them
+_streams = 0  # that limit them
+_limit = 0  # the user's own, while a stream has another
 
 
 def count_workers() -> int:
-    """How many threads work on the frames of a stream: those that OpenCV is allowed, where it was limited.
+    """How many threads work on the frames of a stream: as many as OpenCV has, where the user limited those.
 
-    Where it is free, one more than there are cores fills what waits for memory.
+    Where nobody did, one more than there are cores fills what waits for memory.
     """
     with _lock:
-        allowed = _allowed if _streams else cv2.getNumThreads()
+        threads = _limit if _streams else cv2.getNumThreads()
     cores = os.cpu_count() or 1
-    return cores + 1 if allowed >= cores else max(1, allowed)
+    return cores + 1 if threads >= cores else max(1, threads)
+
+
+def set_opencv_threads(number: int) -> None:
+    """The user's own limit; while a stream has another, it holds from the end of that on."""
+    global _limit
+    with _lock:
+        if _streams:
+            _limit = number
+        else:
+            cv2.setNumThreads(number)
 
 
 @contextmanager
-def one_opencv_thread_each() -> Iterator[None]:
+def limit_opencv_threads() -> Iterator[None]:
     """Inside, OpenCV splits no work: where all cores are busy with other frames, its threads wait for each other.
 
     The setting is OpenCV's own, so it holds for the whole process, until the last stream that wants it ends.
     """
-    global _streams, _allowed
+    global _streams, _limit
     with _lock:
         if not _streams:
-            _allowed = cv2.getNumThreads()
+            _limit = cv2.getNumThreads()
             cv2.setNumThreads(1)
         _streams += 1
     try:
@@ -43,4 +53,4 @@ def one_opencv_thread_each() -> Iterator[None]:
         with _lock:
             _streams -= 1
             if not _streams:
-                cv2.setNumThreads(_allowed)
+                cv2.setNumThreads(_limit)

@@ -58,13 +58,13 @@ class RenderedVideo:
         return {}
 
     @property
-    def camera(self) -> str:
-        """One street in four is seen by a camera that stands."""
-        return "fixed" if self.seed % 4 == 3 else "drive"
-
-    @property
     def _scene(self) -> Scene:
-        return _make_scene(self.seed, self.size, self.camera)
+        return _make_scene(self.seed, self.size, choose_camera(self.seed))
+
+
+def choose_camera(seed: int) -> str:
+    """One street in four is seen by a camera that stands."""
+    return "fixed" if seed % 4 == 3 else "drive"
 
 
 @lru_cache(maxsize=100)  # of some 20 MB each

@@ -22,6 +22,7 @@ class Replay:
 
     has_mask_generator = False
     num_blocks = 0
+    one_at_a_time = False
     notes: tuple[str, ...] = ()
 
     def __init__(self, runtime: Runtime) -> None:
@@ -50,6 +51,9 @@ class Replay:
 
     def for_throughput(self) -> Replay:
         return self
+
+    def begin_worker(self) -> None:
+        """Nothing is computed."""
 
     def expect_partial(self) -> None:
         """A scheduler that is not used may ask for it."""

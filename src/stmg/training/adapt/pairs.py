@@ -24,7 +24,7 @@ from stmg.streaming.anchors import (
     view_between,
 )
 from stmg.streaming.continuity import refine_flow
-from stmg.streaming.correction import Corrector, view_warped
+from stmg.streaming.correction import Corrector, shrink_view, view_warped
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, compose, invert
 from stmg.streaming.runtime import Runtime
@@ -121,7 +121,8 @@ def make_pair(case: Case) -> Pair:
     truth = case.truth.evidence
     assert truth is not None
     if len(case.sides) == 2:
-        view = view_between(Between(*case.sides, case.image))
+        frame, small = Between(*case.sides, case.image), shrink_view(case.image)
+        view = view_between(frame, small, frame.weigh(small))
     else:
         (side,) = case.sides
         assert side.anchor.evidence is not None
