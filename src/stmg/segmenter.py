@@ -54,8 +54,8 @@ class VideoSegmenter(Pretrained):
     settings: how the stream is segmented; the defaults of `StreamSettings` if not given.
     options: any field of `StreamSettings`, instead of the one in `settings`.
 
-        segmenter = stmg.VideoSegmenter(network, scheduler="paper", motion="none")
-        for result in segmenter.stream("drive.mp4"):
+        segmenter = stmg.VideoSegmenter(network, scheduler="paper", motion="none")  # the paper's, which is online
+        for result in segmenter.stream("drive.mp4", mode="online"):
             result.labels, result.level, result.plot()
     """
 

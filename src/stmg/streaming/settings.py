@@ -35,7 +35,7 @@ class StreamSettings:
     """(H, W) that the network is meant for: a larger video, camera or URL is computed at as many pixels, in its own
     shape, unless `working_size` is given; None: it is not known. Frames that you hand in yourself stay as they are."""
     scheduler: Scheduler = field(default_factory=DriftBudget)
-    """Which frames get how much: drift, paper, fixed, per-frame, always-key, or a scheduler."""
+    """Which frames get how much online: drift, paper, fixed, per-frame, always-key, or a scheduler."""
     offline: Scheduler = field(default_factory=lambda: make_scheduler("drift", **OFFLINE))
     """Where anchors go in offline mode; a frame between two of them looks at both, so they may be further apart."""
     motion: MotionEstimator = field(default_factory=DisMotion)
@@ -51,7 +51,7 @@ class StreamSettings:
     """The share of the pixels, 0 to 1, by which labels shown may differ from the network's. Audits steer the drift
     budget towards it, within a factor of 8; None: the budget stays."""
     corrector: Corrector | None = None
-    """Mends carried frames where motion alone is wrong; what `stmg adapt` trains."""
+    """Corrects carried frames where motion alone is wrong; what `stmg adapt` trains."""
     palette: NDArray[np.uint8] = field(default_factory=lambda: default_palette(MAX_CLASSES))
     """(C, 3) RGB colors of the classes."""
     class_names: tuple[str, ...] = ()
