@@ -20,18 +20,22 @@ from numpy.typing import NDArray
 
 import stmg
 from diagrams import CARRIED, COMPUTED, TEXT, WARM, draw_method, draw_modes
+from stmg.cli.demo import FPS
 from stmg.data.camvid import CLASS_NAMES, PALETTE
 from stmg.data.synthetic.scene import render
+from stmg.evaluation.comparison import COPY_PERIOD
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.streaming.state import FrameResult
 from stmg.video.overlay import draw_labels, draw_mask
 
 ROOT = Path(__file__).parents[1]
 MODEL, STREET, FRAMES, SIZE = "ddrnet23-slim-streets", 900_107, 60, (360, 480)
-FRONT, PERIOD = 6, 12  # from one computed frame to the next where frames are shown beside each other
+PERIOD = 12  # from one computed frame to the next where frames are shown beside each other
 PERIODS = (2, 3, 4, 6, 8, 12)
 WIDTH = 420  # of a panel
-START, COLORS, SMALLER = 24, 40, 0.62  # of the moving picture: its first frame, its colors, its scale
+MOVING = 120  # frames of the moving picture's video, which is the demo's drive
+START, STEP = 48, 4  # its first frame, and from one to the next
+COLORS, SMALLER = 40, 0.62  # its colors, its scale
 
 Image = NDArray[np.uint8]
 Truths = Sequence[Image]
@@ -50,7 +54,7 @@ def main() -> None:
     frames, truths = map(list, zip(*render(STREET, FRAMES, SIZE), strict=True))
     segmenter = stmg.load(MODEL)
     whole = list(segmenter.another(scheduler="always-key").stream(frames))
-    draw_front(out / "front.gif", segmenter, frames, truths, whole)
+    draw_front(out / "front.gif", segmenter)
     draw_anchors(out / "anchors.jpg", segmenter, frames, whole)
     draw_audit(out / "audit.jpg", segmenter, frames, whole)
     draw_masks(out / "masks.jpg", segmenter, frames)
@@ -95,15 +99,17 @@ def score(results: Sequence[FrameResult], truths: Truths) -> float:
     return 100 * matrix.mean_iou()
 
 
-def draw_front(
-    path: Path, segmenter: stmg.VideoSegmenter, frames: Sequence[Image], truths: Truths, whole: Sequence[FrameResult]
-) -> None:
-    """The same frames by the network itself, by copied labels and by stmg, moving."""
-    copied, ours = (run(segmenter, frames, *way) for way in (("online", FRONT, "none"), ("offline", FRONT, "dis-fine")))
+def draw_front(path: Path, segmenter: stmg.VideoSegmenter) -> None:
+    """The same frames by the network itself, by copied labels and by stmg as the model has it, moving."""
+    frames, truths = map(list, zip(*render(STREET, MOVING, SIZE, fps=FPS), strict=True))
+    whole = list(segmenter.another(scheduler="always-key").stream(frames))
+    copied = run(segmenter, frames, "online", COPY_PERIOD, "none")
+    ours = list(segmenter.stream(frames, mode="offline"))
+    computed = sum(result.level is stmg.Level.KEY for result in ours) / len(ours)
     titles = (
         f"network on every frame, mIoU {score(whole, truths):.1f}",
-        f"last labels copied, 1 in {FRONT} computed: {score(copied, truths):.1f}",
-        f"stmg offline, 1 in {FRONT} computed: {score(ours, truths):.1f}",
+        f"last labels copied, {1 / COPY_PERIOD:.0%} computed: {score(copied, truths):.1f}",
+        f"stmg offline, {computed:.0%} computed: {score(ours, truths):.1f}",
     )
     together = zip(whole, copied, ours, strict=True)
     pictures = [
@@ -111,8 +117,8 @@ def draw_front(
         for results in together
     ]
     small = [cv2.resize(picture, None, fx=SMALLER, fy=SMALLER, interpolation=cv2.INTER_AREA) for picture in pictures]
-    first, *rest = [PIL.Image.fromarray(picture).quantize(COLORS) for picture in small[START::2]]
-    first.save(path, save_all=True, append_images=rest, duration=2000 / 15, loop=0, optimize=True)
+    first, *rest = [PIL.Image.fromarray(picture).quantize(COLORS) for picture in small[START::STEP]]
+    first.save(path, save_all=True, append_images=rest, duration=1000 * STEP / FPS, loop=0, optimize=True)
 
 
 def draw_anchors(

@@ -44,7 +44,7 @@ def benchmark(
         float | None,
         typer.Option(
             metavar="FPS",
-            help="Frames per second at which realtime gets its frames. Default: the source's own, 15 if unknown.",
+            help="FPS at which realtime gets its frames. Default: the source's own, 15 if unknown.",
         ),
     ] = None,
     baselines: Annotated[

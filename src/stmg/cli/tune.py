@@ -40,7 +40,7 @@ def tune(
         typer.Option(
             metavar="SHARE",
             help="Maximum share of the pixels whose label differs from that of the network on every frame, such as 2%. "
-            "Default, if no goal is given: 2.5%, which cost 1 % of mIoU on CamVid.",
+            "Default, if no goal is given: 2.5%, which cost less than 1 % of mIoU on CamVid.",
         ),
     ] = None,
     target_fps: Annotated[float | None, typer.Option(min=0.1, metavar="FPS", help="Minimum FPS.")] = None,

@@ -24,7 +24,7 @@ from stmg.video.addresses import hide_credentials
 
 ONLINE_BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8)
 OFFLINE_BUDGETS = ((0.3, 6), (0.6, 12), (1.0, 12), (1.5, 24))  # drift, longest
-DEFAULT_GOAL = Goal(max_change=0.025)  # which cost 1 % of mIoU on CamVid
+DEFAULT_GOAL = Goal(max_change=0.025)  # which cost less than 1 % of mIoU on CamVid
 WORTH_IT = 1.15  # the gain below which a smaller network is the better advice
 ENOUGH = 0.9  # of the best speed, at which the simpler of two ways is the better advice
 
