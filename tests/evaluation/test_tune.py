@@ -37,6 +37,7 @@ from stmg.evaluation.tune import (
 from stmg.evaluation.views.tune_tables import describe_goal, list_front, tune_tables
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
+from stmg.outputs.h264 import write_h264
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.motion import DisMotion
 from stmg.streaming.schedulers import DriftBudget
@@ -103,6 +104,17 @@ def test_it_measures_chooses_checks_and_writes_settings_that_load(model, video, 
     assert saved.size == (result.best.setting.size or SIZE)
     make_settings(saved.streaming())
     assert saved.notes["promised"]["changed"] == result.best.changed
+
+
+@pytest.mark.usefixtures("few_settings")
+def test_a_larger_video_is_measured_in_its_own_shape_as_it_would_be_segmented(model, tmp_path):
+    for number, frame in enumerate(panning(8, (90, 160))):
+        cv2.imwrite(str(tmp_path / f"{number:02}.png"), frame[:, :, ::-1])
+    write_h264(tmp_path / "wide.mp4", panning(8, (90, 160)), fps=15, quality=16)
+    goal, own = Goal(max_change=0.99), stmg.load(model).size_for((90, 160))
+    assert tune(model, tmp_path / "wide.mp4", goal).size == own == (40, 72)
+    assert tune(model, tmp_path / "*.png", goal).size == own
+    assert tune(model, tmp_path / "wide.mp4", goal, size=SIZE).size == SIZE
 
 
 @pytest.mark.usefixtures("few_settings")

@@ -10,16 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stmg.checkpoints.resolve import ModelSpec, as_spec, resolve, working_size
-from stmg.data.catalogue import open_dataset
+from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Dataset, Video
+from stmg.data.folder import is_video
 from stmg.errors import DataError
 from stmg.evaluation.results import Size
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AlwaysKey, PaperScheduler, Scheduler
 from stmg.streaming.settings import Mode
+from stmg.streaming.working_size import choose_size
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
+from stmg.video.sources import open_video
 
 Model = VideoSegmenter | ModelSpec | str | Path
 """A segmenter, or what `stmg.load` makes one from."""
@@ -60,6 +63,17 @@ def open_model(model: Model, size: Size | None = None, name: str | None = None) 
     meant = working_size(spec)
     segmenter = resolve(spec)
     return Subject(segmenter, name or spec.name, spec.size or segmenter.runtime.input_size or meant)
+
+
+def fit_video(subject: Subject, source: str) -> Subject:
+    """The model at the size at which it would segment a larger video: as many pixels, in the video's own shape."""
+    if source == "-" or (is_dataset(source) and not is_video(Path(source))):  # standard input can be read once
+        return subject
+    with open_video(source) as video:
+        size = choose_size(None, subject.size, video.size, None)
+    if size is None or not takes_size(subject.segmenter.runtime, size):
+        return subject
+    return subject._replace(size=size)
 
 
 def fit_motion(subject: Subject, videos: Sequence[Video]) -> None:

@@ -13,7 +13,7 @@ from stmg.checkpoints.resolve import ModelSpec, as_spec
 from stmg.checkpoints.settings_file import SavedSettings, scheduler_fields
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation.entries import as_export
-from stmg.evaluation.inputs import Subject, open_model, takes_size
+from stmg.evaluation.inputs import Subject, fit_video, open_model, takes_size
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.measuring.clip import Clip, read_clip
 from stmg.evaluation.results import Goal, Size, TuneOutcome, TuneResult, TuneSetting
@@ -55,11 +55,14 @@ def tune(
     beside: exports of the same model, such as one in INT8, that may take its place.
     name: what results call the model.
     frames: how many to look at: half of each video to choose, the other half to check.
+    size: that frames are resized to; if None the model's own, in the shape of a larger video.
     """
     tell = on_progress or (lambda progress: None)
     spec = as_spec(model)
     spec = replace(spec, size=size or spec.size)
     first = open_model(spec, name=name)
+    if spec.size is None:
+        first = fit_video(first, str(source))
     clip = read_clip(str(source), first.size, frames, vectors=False)
     if goal.max_loss is not None and clip.dataset is None:
         raise SettingsError(f"a goal of lost mIoU needs labels, and {source} has none; give one of changed pixels")
