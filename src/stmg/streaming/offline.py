@@ -67,6 +67,7 @@ class Offline:
                     waiting.append(window)
                     if len(waiting) > WINDOWS:
                         yield from self._finish(waiting.popleft(), waiting[0], pool, audits)
+                        waiting[0].blend(self.corrector, pool)  # while the next one is read
                 while waiting:
                     yield from self._finish(waiting.popleft(), waiting[0] if waiting else None, pool, audits)
             finally:
@@ -125,7 +126,7 @@ class Offline:
         """Results of a window: those between its anchors blended side by side in the pool."""
         assert window.right is not None
         *between, last = window.looks
-        tasks = window.blend(self.corrector, pool) if between else []
+        tasks = window.blend(self.corrector, pool)
         for at, (look, task) in enumerate(zip(between, tasks, strict=True)):
             look = replace(look, distance=min(at + 1, len(between) - at))
             shown, mask = task.result()

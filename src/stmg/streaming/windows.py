@@ -68,17 +68,23 @@ class Window:
     looks: list[Look] = field(default_factory=list)
     right: Computing | None = None
     scene: int = 0
+    blended: list[Future[Blended]] | None = None
 
     def close(self, right: Computing) -> Window:
         self.right = right
         return self
 
     def blend(self, corrector: Corrector | None, pool: ThreadPoolExecutor) -> list[Future[Blended]]:
-        """What the frames between the anchors show, in their order.
+        """What the frames between the anchors show, in their order; begun when it is first called.
 
         With a corrector some frames of a long window are corrected; the others are then blended from the nearest on
         each side that are computed or corrected.
         """
+        if self.blended is None:
+            self.blended = self._blend_all(corrector, pool) if len(self.looks) > 1 else []
+        return self.blended
+
+    def _blend_all(self, corrector: Corrector | None, pool: ThreadPoolExecutor) -> list[Future[Blended]]:
         looks = self.looks
         marks = find_marks(len(looks), None if corrector is None else STRIDE)
         parts = [
