@@ -71,7 +71,7 @@ def fit_video(subject: Subject, source: str) -> Subject:
         return subject
     with open_video(source) as video:
         size = choose_size(None, subject.size, video.size, None)
-    if size is None or not takes_size(subject.segmenter.runtime, size):
+    if size in (None, subject.size) or not takes_size(subject.segmenter.runtime, size):
         return subject
     return subject._replace(size=size)
 
