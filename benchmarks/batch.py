@@ -16,12 +16,12 @@ from typing import Any
 
 import av
 
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.data.synthetic.scene import Scene
 from stmg.jobs.batch import BatchRun
 from stmg.jobs.pool import Pool
 from stmg.jobs.task import BatchSettings
 from stmg.jobs.videos import find_videos
+from stmg.models.resolve import ModelSpec
 
 SIZE, RATE = (360, 480), 15
 

@@ -23,9 +23,9 @@ from onnx import TensorProto, helper
 from rich.console import Console
 from rich.table import Table
 
-from stmg.checkpoints.card import Card
-from stmg.checkpoints.export import export_network
 from stmg.gating.accelerate import accelerate
+from stmg.models.card import Card
+from stmg.models.export import export_network
 from stmg.networks import build
 from stmg.runtimes.engine import Pair
 from stmg.runtimes.engines import ENGINES

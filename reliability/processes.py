@@ -38,7 +38,7 @@ PRELOADED = (
     "matplotlib.figure",
     "safetensors.torch",
     "stmg.cli",
-    "stmg.checkpoints.torch_models",
+    "stmg.models.torch_models",
     "stmg.data.check",
     "stmg.evaluation.views.report",
     "stmg.outputs.timeline",

@@ -96,10 +96,10 @@ def write_exports(folder: Path) -> None:
     """Exports of the checkpoint, and a corrector beside it as `stmg adapt` leaves it."""
     import torch
 
-    from stmg.checkpoints.card import read_card
-    from stmg.checkpoints.correctors import describe_corrector, save_corrector
-    from stmg.checkpoints.export import export_network
     from stmg.gating.accelerate import accelerate
+    from stmg.models.card import read_card
+    from stmg.models.correctors import describe_corrector, save_corrector
+    from stmg.models.export import export_network
     from stmg.networks import build
     from stmg.networks.corrector import SHAPES, Corrector
 

@@ -11,10 +11,10 @@ from filelock import FileLock
 
 from environments import build_wheel
 from exporting import list_operations_once
-from stmg.checkpoints.card import Card
-from stmg.checkpoints.export import export_network
 from stmg.data.synthetic.dataset import RenderedVideo
 from stmg.gating.accelerate import accelerate
+from stmg.models.card import Card
+from stmg.models.export import export_network
 from stmg.networks import build
 from stmg.runtimes.torch import TorchRuntime
 

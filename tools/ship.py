@@ -13,12 +13,12 @@ from pathlib import Path
 
 import yaml
 
-from stmg.checkpoints.correctors import CARD, WEIGHTS
-from stmg.checkpoints.locate import LARGE
-from stmg.checkpoints.store import load_network, save
 from stmg.errors import DataError
 from stmg.evaluation.results import EvaluationResult
 from stmg.evaluation.storage import read_result
+from stmg.models.correctors import CARD, WEIGHTS
+from stmg.models.locate import LARGE
+from stmg.models.store import load_network, save
 from stmg.networks.packing import BITS
 from stmg.streaming.motion import MOTION_ESTIMATORS
 

@@ -19,15 +19,15 @@ from stmg.errors import (
 )
 
 if TYPE_CHECKING:
-    from stmg.checkpoints.card import Card
-    from stmg.checkpoints.export import export
-    from stmg.checkpoints.resolve import ModelSpec, load, resolve
-    from stmg.checkpoints.store import save
     from stmg.evaluation.evaluate import evaluate
     from stmg.evaluation.results.tune import Goal
     from stmg.evaluation.tune import tune
     from stmg.gating.accelerate import AcceleratedNetwork, accelerate
     from stmg.jobs.batch import batch
+    from stmg.models.card import Card
+    from stmg.models.export import export
+    from stmg.models.resolve import ModelSpec, load, resolve
+    from stmg.models.store import save
     from stmg.outputs.sink import Sink
     from stmg.runtimes.normalization import Normalization
     from stmg.runtimes.torch import TorchRuntime
@@ -104,10 +104,10 @@ __all__ = [
 # Names are imported when they are used: what runs without PyTorch must not need it installed, and `import stmg` is
 # instant. A new name goes here, above and in `__all__`; a test holds the three together.
 _MODULES = {
-    "stmg.checkpoints.card": ("Card",),
-    "stmg.checkpoints.export": ("export",),
-    "stmg.checkpoints.resolve": ("ModelSpec", "load", "resolve"),
-    "stmg.checkpoints.store": ("save",),
+    "stmg.models.card": ("Card",),
+    "stmg.models.export": ("export",),
+    "stmg.models.resolve": ("ModelSpec", "load", "resolve"),
+    "stmg.models.store": ("save",),
     "stmg.evaluation.evaluate": ("evaluate",),
     "stmg.evaluation.results.tune": ("Goal",),
     "stmg.evaluation.tune": ("tune",),

@@ -3,9 +3,9 @@ import json
 import pytest
 
 from commands import run_stmg
-from stmg.checkpoints.locate import shipped_names
 from stmg.cli.demo import MODEL, NEXT, STREETS
 from stmg.evaluation import comparison
+from stmg.models.locate import shipped_names
 
 
 @pytest.mark.slow

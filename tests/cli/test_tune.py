@@ -1,7 +1,7 @@
 from commands import is_one_line, run_stmg
-from stmg.checkpoints.settings_file import read_settings
 from stmg.evaluation import tune as module
 from stmg.evaluation.storage import read_result
+from stmg.models.settings_file import read_settings
 
 
 def test_settings_for_a_video_are_chosen_checked_and_used(samples, tmp_path, monkeypatch):

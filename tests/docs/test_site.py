@@ -9,9 +9,9 @@ import socket
 import pytest
 
 from documents import ROOT
-from stmg.checkpoints.card import CARD
-from stmg.checkpoints.locate import find_checkpoint, shipped_names
 from stmg.evaluation.storage import to_json
+from stmg.models.card import CARD
+from stmg.models.locate import find_checkpoint, shipped_names
 from stmg.training.recipe import Recipe, format_recipe
 
 pytest.importorskip("mkdocs")

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 import stmg
-from stmg.checkpoints.card import Card
 from stmg.data.camvid import CLASS_NAMES
 from stmg.evaluation import benchmark as module
 from stmg.evaluation import machine
@@ -17,6 +16,7 @@ from stmg.evaluation.benchmark import benchmark
 from stmg.evaluation.measuring.speed import mean_ms
 from stmg.evaluation.results import BenchmarkResult
 from stmg.gating.accelerate import accelerate
+from stmg.models.card import Card
 from stmg.networks import build
 from zoo import masked_runtime, streets
 

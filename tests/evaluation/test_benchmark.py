@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import cv2
 import pytest
 
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import SettingsError
 from stmg.evaluation import benchmark as module
 from stmg.evaluation.baselines import COPY_STRIDES, WARP_STRIDES
@@ -14,6 +13,7 @@ from stmg.evaluation.benchmark import benchmark
 from stmg.evaluation.measuring import live
 from stmg.evaluation.measuring.clip import read_clip
 from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
+from stmg.models.resolve import ModelSpec
 from stmg.streaming.motion import DisMotion
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Frame

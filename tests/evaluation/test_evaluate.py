@@ -9,7 +9,6 @@ import torch
 import stmg
 from fakes import WatchedRuntime
 from stmg import VideoSegmenter
-from stmg.checkpoints.card import Card
 from stmg.data.dataset import Dataset
 from stmg.data.synthetic.dataset import RenderedVideo
 from stmg.errors import DataError, SettingsError
@@ -17,6 +16,7 @@ from stmg.evaluation.evaluate import evaluate
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.evaluation.measuring.streams import stream_figures
 from stmg.gating.accelerate import accelerate
+from stmg.models.card import Card
 from stmg.networks import build
 from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import FixedPeriod, Level

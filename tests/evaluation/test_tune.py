@@ -12,10 +12,6 @@ import torch
 from rich.console import Console
 
 import stmg
-from stmg.checkpoints.card import Card
-from stmg.checkpoints.resolve import ModelSpec
-from stmg.checkpoints.settings_file import read_settings, write_settings
-from stmg.checkpoints.store import load_network
 from stmg.data.camvid import CLASS_NAMES
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation import tune as module
@@ -36,6 +32,10 @@ from stmg.evaluation.tune import (
 )
 from stmg.evaluation.views.tune_tables import describe_goal, list_front, tune_tables
 from stmg.gating.accelerate import accelerate
+from stmg.models.card import Card
+from stmg.models.resolve import ModelSpec
+from stmg.models.settings_file import read_settings, write_settings
+from stmg.models.store import load_network
 from stmg.networks import build
 from stmg.outputs.h264 import write_h264
 from stmg.segmenter import VideoSegmenter

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import pytest
 
 from clips import clip
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.jobs.batch import BatchRun
 from stmg.jobs.task import BatchSettings
 from stmg.jobs.videos import find_videos
+from stmg.models.resolve import ModelSpec
 
 BOX = """
 import numpy as np

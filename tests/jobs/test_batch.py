@@ -13,7 +13,6 @@ from PIL import Image
 
 import stmg
 from clips import clip
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import SettingsError
 from stmg.jobs import lock as lock_module
 from stmg.jobs import task as task_module
@@ -23,6 +22,7 @@ from stmg.jobs.manifest import MANIFEST
 from stmg.jobs.task import BatchSettings, Part
 from stmg.jobs.videos import Video
 from stmg.jobs.worker import Worker, cut_frames
+from stmg.models.resolve import ModelSpec
 from stmg.streaming import offline as offline_module
 
 

@@ -15,9 +15,9 @@ import pytest
 
 import stmg
 from clips import clip
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import MissingPackageError, SettingsError, install_command
 from stmg.jobs.task import BatchSettings
+from stmg.models.resolve import ModelSpec
 from stmg.streaming.offline import SEAM
 from zoo import panning
 

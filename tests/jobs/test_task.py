@@ -6,10 +6,10 @@ import numpy as np
 import onnx
 import pytest
 
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import ModelError
 from stmg.jobs.task import BatchSettings
 from stmg.jobs.videos import Video
+from stmg.models.resolve import ModelSpec
 
 VIDEO = Video("a.mp4", "a.mp4", 1, "1")
 

@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 
 from reliability.mutations import ODD_VALUES, list_places
 from reliability.samples import RECIPE, SETTINGS
-from stmg.checkpoints.card import Card, card_json, read_card
-from stmg.checkpoints.correctors import CorrectorCard, read_corrector_card
-from stmg.checkpoints.settings_file import read_settings
 from stmg.data.folder import open_folder
 from stmg.errors import StmgError
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.results import AblationResult, AblationRow, AblationTable, FrameCost
 from stmg.evaluation.storage import read_result, to_json
 from stmg.evaluation.views.report import render_html
+from stmg.models.card import Card, card_json, read_card
+from stmg.models.correctors import CorrectorCard, read_corrector_card
+from stmg.models.settings_file import read_settings
 from stmg.runtimes.manifest import read_manifest
 from stmg.training.recipe import read_recipe
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from servers import make_config, run_server
-from stmg.checkpoints.resolve import ModelSpec, resolve
+from stmg.models.resolve import ModelSpec, resolve
 from stmg.serve.config import StreamConfig
 from stmg.serve.models import Models
 from stmg.serve.stream import LiveStream

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from servers import make_config, run_server
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import VideoError
+from stmg.models.resolve import ModelSpec
 from stmg.serve.config import UploadLimits
 from stmg.serve.uploads import UploadRefusedError, Uploads
 from stmg.serve.worker import RESULTS, SOURCE, Work, _segment, check_video

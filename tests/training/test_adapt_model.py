@@ -10,10 +10,10 @@ import stmg
 from clips import clip
 from commands import is_one_line, run_stmg
 from graphs import save_one_channel
-from stmg.checkpoints.correctors import has_corrector, load_corrector, read_corrector_card
-from stmg.checkpoints.model_files import list_graph_files
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import ModelError
+from stmg.models.correctors import has_corrector, load_corrector, read_corrector_card
+from stmg.models.model_files import list_graph_files
+from stmg.models.resolve import ModelSpec
 from stmg.runtimes.manifest import MANIFEST
 from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.training.adapt.model import identify, list_videos

@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from stmg.checkpoints.store import load_network
 from stmg.data.catalogue import open_dataset
 from stmg.data.clips import UNLABELED
 from stmg.data.dataset import Dataset
 from stmg.errors import ModelError, SettingsError
+from stmg.models.store import load_network
 from stmg.networks import build
 from stmg.training.base import BaseTraining
 from stmg.training.batches import collate, make_clips

@@ -8,8 +8,8 @@ from safetensors.torch import load_file
 
 import stmg
 from commands import run_stmg
-from stmg.checkpoints.store import load_network
 from stmg.errors import DataError, ModelError, SettingsError, TrainingError
+from stmg.models.store import load_network
 from stmg.training.processes import Machines
 from stmg.training.recipe import Loss, Optimizer, format_recipe
 from stmg.training.trainer import train

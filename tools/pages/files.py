@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 from pages.fields import field_table, nested_record, read_fields
 from pages.schemas import make_schema
-from stmg.checkpoints.card import CARD, Card
-from stmg.checkpoints.card import FORMAT as CARD_FORMAT
-from stmg.checkpoints.correctors import CARD as CORRECTOR_CARD
-from stmg.checkpoints.correctors import CorrectorCard
-from stmg.checkpoints.settings_file import SavedSettings
 from stmg.data.folder import Description
 from stmg.evaluation.storage import FORMAT as RESULT_FORMAT
 from stmg.evaluation.storage import KINDS
+from stmg.models.card import CARD, Card
+from stmg.models.card import FORMAT as CARD_FORMAT
+from stmg.models.correctors import CARD as CORRECTOR_CARD
+from stmg.models.correctors import CorrectorCard
+from stmg.models.settings_file import SavedSettings
 from stmg.runtimes.manifest import FORMAT as MANIFEST_FORMAT
 from stmg.runtimes.manifest import MANIFEST, Manifest
 from stmg.streaming.schedulers import SCHEDULERS

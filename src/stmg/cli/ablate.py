@@ -36,8 +36,8 @@ def ablate(
     threads: Threads = None,
 ) -> None:
     """Measure what each part is worth: the rows of the paper's ablations, and stmg's own."""
-    from stmg.checkpoints.card import CARD
     from stmg.evaluation.ablate import ablate as run
+    from stmg.models.card import CARD
 
     console = Console(stderr=as_json)
     spec = make_spec(model, ModelOptions(device=device, threads=threads, network=network), size=size)

@@ -130,7 +130,7 @@ def batch(
 
 def _default_mode(stream: StreamOptions) -> str:
     """What the settings say; else online for schedulers that compute parts of frames, and offline."""
-    from stmg.checkpoints.settings_file import read_settings
+    from stmg.models.settings_file import read_settings
 
     saved = None if stream.settings is None else read_settings(stream.settings).mode
     policy = parse_scheduler(stream.scheduler)

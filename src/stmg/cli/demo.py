@@ -69,7 +69,7 @@ def demo(
     if live:
         _show_live(seed, threads)
         return
-    from stmg.checkpoints.resolve import load
+    from stmg.models.resolve import load
 
     console = Console()
     segmenter = load(MODEL, threads=threads)
@@ -99,7 +99,7 @@ def _own_command() -> str:
 
 def _show_live(seed: int, threads: int | None) -> None:
     """The page of `stmg serve`, with one street."""
-    from stmg.checkpoints.resolve import ModelSpec
+    from stmg.models.resolve import ModelSpec
     from stmg.serve.config import ServeConfig, StreamConfig
 
     street = StreamConfig(name="street", source=f"street:{seed}", fps=FPS)

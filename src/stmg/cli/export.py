@@ -61,8 +61,8 @@ def export(
 
     The folder runs without PyTorch, at one frame size: stmg segment VIDEO --model DIR.
     """
-    from stmg.checkpoints.export import export as export_model
-    from stmg.checkpoints.kinds import is_network
+    from stmg.models.export import export as export_model
+    from stmg.models.kinds import is_network
 
     console = Console()
     options = ModelOptions(

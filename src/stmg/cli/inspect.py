@@ -90,8 +90,8 @@ def inspect(
 
     Of a graph file or an exported folder: its inputs and outputs, or its graphs and blocks.
     """
-    from stmg.checkpoints.kinds import is_exported
-    from stmg.checkpoints.resolve import ANY_SIZE, open_adapted
+    from stmg.models.kinds import is_exported
+    from stmg.models.resolve import ANY_SIZE, open_adapted
     from stmg.runtimes.threads import set_threads
 
     spec = make_spec(model, ModelOptions(device=device, threads=threads, network=network), size=size)
@@ -100,7 +100,7 @@ def inspect(
             raise SettingsError(f"--classes cannot be used with {model}: it has its own")
         show_graph(spec, as_json, Console())
         return
-    from stmg.checkpoints.torch_models import resolve_network
+    from stmg.models.torch_models import resolve_network
 
     set_threads(spec.threads)
     accelerated, card = resolve_network(spec, num_classes=classes, timed=True)

@@ -12,7 +12,7 @@ from stmg.cli.parsing import parse_scheduler
 from stmg.errors import SettingsError
 
 if TYPE_CHECKING:
-    from stmg.checkpoints.resolve import ModelSpec
+    from stmg.models.resolve import ModelSpec
 
 Offline = Annotated[
     str | None,

@@ -12,7 +12,7 @@ from stmg.cli.parsing import parse_scheduler, parse_share, parse_size
 from stmg.errors import SettingsError
 
 if TYPE_CHECKING:
-    from stmg.checkpoints.resolve import ModelSpec
+    from stmg.models.resolve import ModelSpec
     from stmg.streaming.schedulers import Scheduler as SchedulerPolicy
 
 RUN, MEASURE, TRAIN = "Run", "Measure", "Train"  # panels of `stmg --help`
@@ -244,8 +244,8 @@ def make_spec(
     mode: what the stream will be: the scheduler is that of this mode, and an option it does not use is refused; None
         where there will be several, or none.
     """
-    from stmg.checkpoints.resolve import ModelSpec, with_saved
-    from stmg.checkpoints.settings_file import SavedSettings, read_settings
+    from stmg.models.resolve import ModelSpec, with_saved
+    from stmg.models.settings_file import SavedSettings, read_settings
     from stmg.runtimes.normalization import parse_normalization
 
     stream = stream or StreamOptions()

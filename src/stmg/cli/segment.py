@@ -105,7 +105,7 @@ def segment(
 
     Writes an overlay video, a JSON line per frame and a timeline of what was computed. Ctrl-C keeps what is done.
     """
-    from stmg.checkpoints.for_source import SourceSegmenters
+    from stmg.models.for_source import SourceSegmenters
     from stmg.outputs.background import Background
     from stmg.video.pace import pace as pace_source
     from stmg.video.sources import open_video
@@ -141,7 +141,7 @@ def segment(
 
 def _default_mode(stream: StreamOptions, video: VideoSource, delay: int | None) -> str:
     """What the settings say; else what the delay, the scheduler or the source suggests."""
-    from stmg.checkpoints.settings_file import read_settings
+    from stmg.models.settings_file import read_settings
     from stmg.segmenter import default_mode
 
     saved = None if stream.settings is None else read_settings(stream.settings).mode

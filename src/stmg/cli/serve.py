@@ -19,7 +19,7 @@ from stmg.errors import MissingPackageError, SettingsError, install_command
 from stmg.video.addresses import hide_credentials
 
 if TYPE_CHECKING:
-    from stmg.checkpoints.resolve import ModelSpec
+    from stmg.models.resolve import ModelSpec
     from stmg.serve.config import ServeConfig
 
 ACCESS_PANEL, KEEP_PANEL = "Access", "Recording and uploads"
@@ -194,7 +194,7 @@ def _read(path: Path, given: Mapping[str, object]) -> ServeConfig:
 
 def _default_mode(stream: StreamOptions) -> str:
     """What the settings say; else realtime."""
-    from stmg.checkpoints.settings_file import read_settings
+    from stmg.models.settings_file import read_settings
 
     saved = None if stream.settings is None else read_settings(stream.settings).mode
     return saved or "realtime"

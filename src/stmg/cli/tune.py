@@ -70,13 +70,13 @@ def tune(
     Measures on this machine, chooses on one half of the video and checks on the other. Writes settings that
     `stmg segment --settings` and `stmg.load(settings=...)` take.
     """
-    from stmg.checkpoints.kinds import is_graph_file
-    from stmg.checkpoints.settings_file import write_settings
     from stmg.data.catalogue import is_dataset
     from stmg.data.folder import is_video
     from stmg.evaluation.results import Goal
     from stmg.evaluation.tune import DEFAULT_GOAL, settings_of
     from stmg.evaluation.tune import tune as run
+    from stmg.models.kinds import is_graph_file
+    from stmg.models.settings_file import write_settings
     from stmg.video.addresses import hide_credentials
 
     console = Console(stderr=as_json)

@@ -8,10 +8,10 @@ from typing import Any
 import cv2
 import numpy as np
 
-from stmg.checkpoints.resolve import ANY_SIZE
 from stmg.evaluation.inputs import takes_size
 from stmg.evaluation.measuring.streams import Stepper
 from stmg.evaluation.method import Method
+from stmg.models.resolve import ANY_SIZE
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.continuity import refine_flow
 from stmg.streaming.cost import Cost

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stmg.checkpoints.resolve import ModelSpec, as_spec, resolve
 from stmg.errors import SettingsError
 from stmg.evaluation.entries import Entry, make_entries
 from stmg.evaluation.inputs import Subject, describe_settings, open_model
@@ -32,6 +31,7 @@ from stmg.evaluation.results import (
     SizeBenchmark,
     percent,
 )
+from stmg.models.resolve import ModelSpec, as_spec, resolve
 from stmg.streaming.settings import Mode, check_mode
 from stmg.streaming.state import FrameResult
 from stmg.video.addresses import hide_credentials

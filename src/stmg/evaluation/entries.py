@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.kinds import is_exported, is_graph_file, is_network
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import DataError, SettingsError
 from stmg.evaluation.baselines import make_baselines
 from stmg.evaluation.inputs import EVERY_FRAME, PAPER_SETTINGS, Subject, check_classes, count_classes, open_model
 from stmg.evaluation.measuring.clip import Clip
 from stmg.evaluation.measuring.streams import Stepper
 from stmg.evaluation.method import BASE, Method
+from stmg.models.kinds import is_exported, is_graph_file, is_network
+from stmg.models.resolve import ModelSpec
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.graph import GraphRuntime
 from stmg.segmenter import VideoSegmenter

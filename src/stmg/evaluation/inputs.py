@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stmg.checkpoints.resolve import ModelSpec, as_spec, resolve, working_size
 from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Dataset, Video
 from stmg.data.folder import is_video
 from stmg.errors import DataError
 from stmg.evaluation.results import Size
+from stmg.models.resolve import ModelSpec, as_spec, resolve, working_size
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AlwaysKey, PaperScheduler, Scheduler

@@ -9,8 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.resolve import ModelSpec, as_spec
-from stmg.checkpoints.settings_file import SavedSettings, scheduler_fields
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation.entries import as_export
 from stmg.evaluation.inputs import Subject, fit_video, open_model, takes_size
@@ -18,6 +16,8 @@ from stmg.evaluation.machine import this_machine
 from stmg.evaluation.measuring.clip import Clip, read_clip
 from stmg.evaluation.results import Goal, Size, TuneOutcome, TuneResult, TuneSetting
 from stmg.evaluation.trials import Segment, Trials, compute_candidate, measure_flicker, scheduler_of
+from stmg.models.resolve import ModelSpec, as_spec
+from stmg.models.settings_file import SavedSettings, scheduler_fields
 from stmg.streaming.motion import DIS_LEVELS
 from stmg.streaming.working_size import MULTIPLE
 from stmg.video.addresses import hide_credentials

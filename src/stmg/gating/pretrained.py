@@ -39,9 +39,9 @@ class Pretrained:
 
 
 def checkpoints(name: str) -> ModuleType:
-    """A module of `stmg.checkpoints`, imported when it is used: it stands above what it saves and loads."""
+    """A module of `stmg.models`, imported when it is used: it stands above what it saves and loads."""
     try:
-        return import_module(f"stmg.checkpoints.{name}")
+        return import_module(f"stmg.models.{name}")
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.resolve import ModelSpec, as_spec
 from stmg.jobs.lock import lock_folder
 from stmg.jobs.manifest import Entry, Manifest
 from stmg.jobs.pool import LocalPool, Pool
 from stmg.jobs.storage import WORK, Folder, open_storage
 from stmg.jobs.task import CHUNK, BatchSettings, Figures, Outcome, Part, Task, read_marker
 from stmg.jobs.videos import Video, find_videos, keep_names
+from stmg.models.resolve import ModelSpec, as_spec
 
 READERS = 16  # markers read at once: on far storage each takes a while
 

@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stmg.checkpoints.kinds import is_network, is_user_function
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import MissingPackageError, SettingsError, install_command
 from stmg.jobs.task import BatchSettings, Outcome, Task
 from stmg.jobs.worker import Worker
+from stmg.models.kinds import is_network, is_user_function
+from stmg.models.resolve import ModelSpec
 
 try:
     import ray

@@ -10,11 +10,11 @@ from glob import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from stmg.checkpoints.model_files import list_companion_files, list_model_files
-from stmg.checkpoints.resolve import ModelSpec, open_adapted
 from stmg.errors import MissingPackageError, SettingsError
 from stmg.jobs.storage import Folder
 from stmg.jobs.videos import Video
+from stmg.models.model_files import list_companion_files, list_model_files
+from stmg.models.resolve import ModelSpec, open_adapted
 from stmg.outputs.choose import choose_outputs
 from stmg.streaming.offline import SEAM
 

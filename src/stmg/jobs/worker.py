@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stmg.checkpoints.for_source import SourceSegmenters
 from stmg.errors import SettingsError
 from stmg.jobs.addresses import hide_secrets
 from stmg.jobs.parts import IMAGES, join_parts
 from stmg.jobs.storage import Folder, fetch
 from stmg.jobs.task import MARKER, PARTS, BatchSettings, Figures, Outcome, Part, Task, read_marker
+from stmg.models.for_source import SourceSegmenters
 from stmg.outputs.background import Background
 from stmg.outputs.choose import OUTPUTS, make_sinks
 from stmg.outputs.summary import Summary

@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
-from stmg.checkpoints.kinds import is_user_function
-from stmg.checkpoints.resolve import ModelSpec, with_saved
-from stmg.checkpoints.settings_file import SavedSettings, read_settings
 from stmg.errors import SettingsError, require
 from stmg.files import build_dataclass
+from stmg.models.kinds import is_user_function
+from stmg.models.resolve import ModelSpec, with_saved
+from stmg.models.settings_file import SavedSettings, read_settings
 from stmg.runtimes.graph import GRAPH_SUFFIXES
 from stmg.video.addresses import hide_credentials, hide_in_text
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stmg.checkpoints.resolve import ModelSpec, resolve, working_size
+from stmg.models.resolve import ModelSpec, resolve, working_size
 from stmg.segmenter import VideoSegmenter
 from stmg.serve.figures import FigureCounter
 from stmg.streaming.realtime import step_back

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import SettingsError
+from stmg.models.resolve import ModelSpec
 from stmg.outputs.records import describe_result
 from stmg.serve.channels import Channel
 from stmg.serve.config import MOST_STREAMS, ServeConfig, StreamConfig, make_model_spec

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import StmgError
+from stmg.models.resolve import ModelSpec
 from stmg.segmenter import VideoSegmenter
 from stmg.serve.config import StreamConfig
 from stmg.serve.figures import FigureCounter

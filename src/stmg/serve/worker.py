@@ -19,8 +19,8 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import StmgError, VideoError
+from stmg.models.resolve import ModelSpec
 from stmg.outputs.background import Background
 from stmg.outputs.label_images import label_image
 from stmg.outputs.overlay_video import OverlayVideo

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from stmg.checkpoints.card import Card
-from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.data.clips import Clips
 from stmg.data.dataset import Dataset, Video
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, find_logits
+from stmg.models.card import Card
+from stmg.models.locate import WEIGHTS, find_checkpoint
 from stmg.networks import build, pretrain
 from stmg.networks.foreign import load_foreign
 from stmg.training.base import BaseTraining

@@ -11,9 +11,9 @@ import torch
 from torch import nn, optim
 from torch.optim.swa_utils import AveragedModel
 
-from stmg.checkpoints.tensor_files import write_state
 from stmg.errors import SettingsError, TrainingError, first_line
 from stmg.files import atomic_path, write_atomically
+from stmg.models.tensor_files import write_state
 from stmg.training.recipe import Recipe, format_recipe, read_recipe
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from stmg.checkpoints.card import Card
 from stmg.data.clips import Clips
 from stmg.data.dataset import Dataset
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import AcceleratedNetwork
+from stmg.models.card import Card
 from stmg.training.losses import compute_class_weights
 from stmg.training.module import TrainingModule
 from stmg.training.recipe import Recipe

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from stmg.checkpoints.card import Card
-from stmg.checkpoints.store import load_network
 from stmg.data.clips import Clips, is_moving
 from stmg.data.dataset import Dataset, Video
 from stmg.errors import ModelError, SettingsError
 from stmg.evaluation.measuring.streams import base_cost, run_stream, stream_figures
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate
+from stmg.models.card import Card
+from stmg.models.store import load_network
 from stmg.runtimes.normalization import Normalization
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter

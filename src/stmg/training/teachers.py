@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from stmg.checkpoints.store import load_network
 from stmg.data.dataset import Dataset
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import find_logits
 from stmg.gating.folding import fold_batch_norm
+from stmg.models.store import load_network
 from stmg.runtimes.normalization import Normalization
 from stmg.training.losses import upsample
 

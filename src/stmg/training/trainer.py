@@ -15,13 +15,13 @@ from torch import Tensor, nn, optim
 from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.optim.swa_utils import AveragedModel
 
-from stmg.checkpoints.store import save
-from stmg.checkpoints.tensor_files import write_tensors
 from stmg.data.catalogue import open_dataset
 from stmg.data.clips import Clips
 from stmg.data.dataset import Dataset
 from stmg.errors import SettingsError, TrainingError
 from stmg.gating.mask_generator import MaskGenerator
+from stmg.models.store import save
+from stmg.models.tensor_files import write_tensors
 from stmg.training.averaging import moving_average
 from stmg.training.base_stage import BaseStage
 from stmg.training.batches import Batch, load_batches, make_clips

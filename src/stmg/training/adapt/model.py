@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import torch
 
-from stmg.checkpoints.correctors import load_corrector_network
-from stmg.checkpoints.kinds import is_export, refuse_export
-from stmg.checkpoints.model_files import list_companion_files, list_model_files
-from stmg.checkpoints.resolve import ModelSpec, as_spec, open_adapted, resolve, working_size
 from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Video
 from stmg.data.folder import open_images
+from stmg.models.correctors import load_corrector_network
+from stmg.models.kinds import is_export, refuse_export
+from stmg.models.model_files import list_companion_files, list_model_files
+from stmg.models.resolve import ModelSpec, as_spec, open_adapted, resolve, working_size
 from stmg.runtimes.torch import find_device
 from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.adapt.train import Adapted, Progress, train_corrector

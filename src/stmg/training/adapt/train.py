@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch.optim.swa_utils import AveragedModel
 
-from stmg.checkpoints.tensor_files import write_state
 from stmg.data.dataset import Video
 from stmg.errors import SettingsError
 from stmg.files import atomic_path
+from stmg.models.tensor_files import write_state
 from stmg.networks.corrector import Corrector
 from stmg.runtimes.torch_corrector import TorchCorrector, count_correction
 from stmg.segmenter import VideoSegmenter

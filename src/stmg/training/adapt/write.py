@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from stmg.checkpoints.correctors import GraphModel, describe_corrector, save_corrector
-from stmg.checkpoints.kinds import is_code, is_graph_file
-from stmg.checkpoints.model_files import list_model_files
-from stmg.checkpoints.resolve import ModelSpec
+from stmg.models.correctors import GraphModel, describe_corrector, save_corrector
+from stmg.models.kinds import is_code, is_graph_file
+from stmg.models.model_files import list_model_files
+from stmg.models.resolve import ModelSpec
 from stmg.runtimes.normalization import Normalization
 from stmg.training.adapt.train import Adapted
 

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from stmg.checkpoints.silence import without_warnings_logged
 from stmg.errors import ModelError, first_line
 from stmg.gating.aggregation import aggregate, downscale
 from stmg.gating.gates import Pass
 from stmg.gating.mask_generator import MaskGenerator
+from stmg.models.silence import without_warnings_logged
 from stmg.runtimes.openvino import import_openvino
 from stmg.runtimes.torch import TorchRuntime
 

@@ -8,9 +8,9 @@ import torch
 
 import stmg
 from graphs import save_one_channel
-from stmg.checkpoints.correctors import GRAPH, describe_corrector, load_corrector, save_corrector
-from stmg.checkpoints.model_files import list_graph_files
 from stmg.errors import MissingPackageError, install_command
+from stmg.models.correctors import GRAPH, describe_corrector, load_corrector, save_corrector
+from stmg.models.model_files import list_graph_files
 from stmg.networks.corrector import SHAPES, Corrector
 from stmg.runtimes.onnxruntime import OnnxRuntime
 from stmg.runtimes.torch_corrector import TorchCorrector

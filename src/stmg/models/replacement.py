@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
 from stmg.errors import ModelError
+from stmg.models.correctors import FILES as CORRECTOR_FILES
 from stmg.runtimes.manifest import MANIFEST, read_manifest
 
 _PART = ".export-"  # what folders of unfinished exports begin with

@@ -13,8 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stmg.checkpoints.card import Card
-from stmg.checkpoints.correctors import (
+from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
+from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
+from stmg.models.card import Card
+from stmg.models.correctors import (
     describe_corrector,
     has_corrector,
     load_corrector_network,
@@ -22,21 +24,19 @@ from stmg.checkpoints.correctors import (
     refuse_other_corrector,
     save_corrector,
 )
-from stmg.checkpoints.describe import (
+from stmg.models.describe import (
     card_of_network,
     card_of_segmenter,
     corrector_of_segmenter,
     network_of_segmenter,
 )
-from stmg.checkpoints.difference import Difference, compare_export
-from stmg.checkpoints.graphs import CompareGraph, EncodeGraph, FullGraph, PartialGraph, write_graph
-from stmg.checkpoints.quantize import Batches, Inputs, quantize
-from stmg.checkpoints.refusals import NOT_FOR_EXPORTING, refuse
-from stmg.checkpoints.replacement import replace_export
-from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec, as_spec, find_corrector, load
-from stmg.checkpoints.torch_models import resolve_network
-from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
-from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
+from stmg.models.difference import Difference, compare_export
+from stmg.models.graphs import CompareGraph, EncodeGraph, FullGraph, PartialGraph, write_graph
+from stmg.models.quantize import Batches, Inputs, quantize
+from stmg.models.refusals import NOT_FOR_EXPORTING, refuse
+from stmg.models.replacement import replace_export
+from stmg.models.resolve import ANY_SIZE, ModelSpec, as_spec, find_corrector, load
+from stmg.models.torch_models import resolve_network
 from stmg.runtimes.engine import Pair
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.manifest import FORMATS, MANIFEST, GraphFile, Manifest, write_manifest

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stmg.checkpoints.kinds import is_code, is_user_function
-from stmg.checkpoints.resolve import ModelSpec, resolve
-from stmg.checkpoints.user_code import call_user_function
+from stmg.models.kinds import is_code, is_user_function
+from stmg.models.resolve import ModelSpec, resolve
+from stmg.models.user_code import call_user_function
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.delay import limit_delay
 

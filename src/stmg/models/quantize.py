@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.checkpoints.silence import without_warnings_logged
 from stmg.errors import SettingsError
+from stmg.models.silence import without_warnings_logged
 from stmg.runtimes.onnxruntime import import_onnxruntime
 from stmg.runtimes.openvino import import_openvino
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from stmg.checkpoints.card import CARD
 from stmg.errors import ModelError
+from stmg.models.card import CARD
 from stmg.runtimes.graph import GRAPH_SUFFIXES
 from stmg.runtimes.manifest import MANIFEST
 

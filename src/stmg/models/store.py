@@ -9,21 +9,21 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 
-from stmg.checkpoints.card import CARD, Card, card_json, read_card
-from stmg.checkpoints.correctors import refuse_other_corrector, save_corrector
-from stmg.checkpoints.describe import (
+from stmg.errors import ModelError, SettingsError
+from stmg.files import atomic_path
+from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
+from stmg.models.card import CARD, Card, card_json, read_card
+from stmg.models.correctors import refuse_other_corrector, save_corrector
+from stmg.models.describe import (
     card_of_network,
     card_of_segmenter,
     corrector_of_segmenter,
     network_of_segmenter,
 )
-from stmg.checkpoints.kinds import refuse_export
-from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
-from stmg.checkpoints.resolve import ANY_SIZE
-from stmg.checkpoints.tensor_files import write_tensors
-from stmg.errors import ModelError, SettingsError
-from stmg.files import atomic_path
-from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
+from stmg.models.kinds import refuse_export
+from stmg.models.locate import WEIGHTS, find_checkpoint
+from stmg.models.resolve import ANY_SIZE
+from stmg.models.tensor_files import write_tensors
 from stmg.networks import NETWORKS, build
 from stmg.networks.packing import pack, unpack
 from stmg.runtimes.torch import find_device

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stmg.checkpoints.card import parse_card, read_card
-from stmg.checkpoints.correctors import has_corrector, load_corrector, read_corrector_card
-from stmg.checkpoints.kinds import is_code, is_export, is_graph_file, is_user_function
-from stmg.checkpoints.locate import find_checkpoint
-from stmg.checkpoints.refusals import (
+from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
+from stmg.models.card import parse_card, read_card
+from stmg.models.correctors import has_corrector, load_corrector, read_corrector_card
+from stmg.models.kinds import is_code, is_export, is_graph_file, is_user_function
+from stmg.models.locate import find_checkpoint
+from stmg.models.refusals import (
     NOT_FOR_CALLABLES,
     NOT_FOR_EXPORTS,
     NOT_FOR_FUNCTIONS,
@@ -21,9 +22,8 @@ from stmg.checkpoints.refusals import (
     choose_file_engine,
     refuse,
 )
-from stmg.checkpoints.settings_file import SavedSettings, read_settings
-from stmg.checkpoints.user_code import call_user_function
-from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
+from stmg.models.settings_file import SavedSettings, read_settings
+from stmg.models.user_code import call_user_function
 from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.engines import ENGINES
 from stmg.runtimes.exported import ExportedRuntime
@@ -244,7 +244,7 @@ def _resolve_model(spec: ModelSpec, model: object) -> VideoSegmenter:
             return VideoSegmenter(_with_foreground(network, spec), settings=settings_without_card(spec))
         model = network
     try:
-        from stmg.checkpoints.torch_models import resolve_torch
+        from stmg.models.torch_models import resolve_torch
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

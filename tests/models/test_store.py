@@ -9,11 +9,11 @@ from torch import nn
 
 import stmg
 from clips import clip
-from stmg.checkpoints.card import CARD, read_card
-from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
-from stmg.checkpoints.store import load_network
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import accelerate
+from stmg.models.card import CARD, read_card
+from stmg.models.locate import WEIGHTS, find_checkpoint
+from stmg.models.store import load_network
 from stmg.networks import build
 from stmg.networks.corrector import SHAPES, Corrector
 from stmg.runtimes.manifest import MANIFEST
@@ -122,7 +122,7 @@ def test_a_save_that_fails_leaves_the_old_checkpoint_whole(saved, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("stmg.checkpoints.store.write_tensors", fail)
+    monkeypatch.setattr("stmg.models.store.write_tensors", fail)
     with pytest.raises(OSError, match="No space"):
         stmg.save(network, folder, card_for(network))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

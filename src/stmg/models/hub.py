@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tempfile import TemporaryDirectory
 
-from stmg.checkpoints.card import Card
-from stmg.checkpoints.store import save
 from stmg.errors import MissingPackageError, ModelError, first_line, install_command
 from stmg.gating.accelerate import AcceleratedNetwork
+from stmg.models.card import Card
+from stmg.models.store import save
 from stmg.segmenter import VideoSegmenter
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from stmg.checkpoints.tensor_files import write_state, write_tensors
+from stmg.models.tensor_files import write_state, write_tensors
 
 TENSORS = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.tensor([True, False])}
 

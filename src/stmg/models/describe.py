@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from stmg.checkpoints.card import Card
-from stmg.checkpoints.correctors import CorrectorCard, describe_corrector
-from stmg.checkpoints.settings_file import scheduler_fields
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork
+from stmg.models.card import Card
+from stmg.models.correctors import CorrectorCard, describe_corrector
+from stmg.models.settings_file import scheduler_fields
 from stmg.networks import NETWORKS, build
 from stmg.networks.corrector import Corrector as CorrectorNetwork
 from stmg.runtimes.torch import TorchRuntime

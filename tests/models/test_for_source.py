@@ -10,8 +10,8 @@ import pytest
 import stmg
 from clips import clip
 from graphs import save_one_channel
-from stmg.checkpoints.for_source import SourceSegmenters
-from stmg.checkpoints.resolve import ModelSpec
+from stmg.models.for_source import SourceSegmenters
+from stmg.models.resolve import ModelSpec
 from stmg.runtimes.manifest import MANIFEST
 from stmg.serve.models import Models
 

@@ -8,10 +8,10 @@ import torch
 from safetensors.torch import save_file
 
 import stmg
-from stmg.checkpoints.resolve import ModelSpec, as_spec, load, resolve, working_size
-from stmg.checkpoints.torch_models import resolve_network
 from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.gating.accelerate import accelerate
+from stmg.models.resolve import ModelSpec, as_spec, load, resolve, working_size
+from stmg.models.torch_models import resolve_network
 from stmg.networks import build
 from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.exported import ExportedRuntime
@@ -287,7 +287,7 @@ def test_without_pytorch_a_checkpoint_names_the_extra(monkeypatch):
     original = builtins.__import__
 
     def import_without_torch(name, *arguments):
-        if name == "stmg.checkpoints.torch_models":
+        if name == "stmg.models.torch_models":
             raise ModuleNotFoundError("No module named 'torch'", name="torch")
         return original(name, *arguments)
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from stmg.checkpoints.card import Card
-from stmg.checkpoints.kinds import is_code, is_exported, is_network, is_user_function
-from stmg.checkpoints.locate import WEIGHTS
-from stmg.checkpoints.resolve import ANY_SIZE, ModelSpec
-from stmg.checkpoints.store import load_network
-from stmg.checkpoints.user_code import call_user_function
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
+from stmg.models.card import Card
+from stmg.models.kinds import is_code, is_exported, is_network, is_user_function
+from stmg.models.locate import WEIGHTS
+from stmg.models.resolve import ANY_SIZE, ModelSpec
+from stmg.models.store import load_network
+from stmg.models.user_code import call_user_function
 from stmg.networks import NETWORKS, build
 from stmg.networks.foreign import load_foreign, match_names, read_state_dict
 from stmg.runtimes.normalization import Normalization

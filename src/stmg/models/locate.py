@@ -9,9 +9,9 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from stmg.checkpoints.card import CARD
-from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
 from stmg.errors import MissingPackageError, ModelError, first_line, install_command
+from stmg.models.card import CARD
+from stmg.models.correctors import FILES as CORRECTOR_FILES
 from stmg.runtimes.graph import GRAPH_SUFFIXES
 
 WEIGHTS = "model.safetensors"

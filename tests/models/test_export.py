@@ -8,15 +8,15 @@ import pytest
 import torch
 
 import stmg
-from stmg.checkpoints import export as export_module
-from stmg.checkpoints.card import Card
-from stmg.checkpoints.correctors import describe_corrector, has_corrector, load_corrector_network, save_corrector
-from stmg.checkpoints.difference import Difference, _relative, compare_export
-from stmg.checkpoints.export import export_network
-from stmg.checkpoints.quantize import quantize
-from stmg.checkpoints.resolve import ModelSpec
 from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.gating.accelerate import accelerate
+from stmg.models import export as export_module
+from stmg.models.card import Card
+from stmg.models.correctors import describe_corrector, has_corrector, load_corrector_network, save_corrector
+from stmg.models.difference import Difference, _relative, compare_export
+from stmg.models.export import export_network
+from stmg.models.quantize import quantize
+from stmg.models.resolve import ModelSpec
 from stmg.networks import build
 from stmg.networks.corrector import SHAPES, Corrector
 from stmg.runtimes.manifest import MANIFEST, read_manifest

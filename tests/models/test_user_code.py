@@ -1,8 +1,8 @@
 import pytest
 
-from stmg.checkpoints.kinds import is_user_function
-from stmg.checkpoints.user_code import call_user_function
 from stmg.errors import ModelError
+from stmg.models.kinds import is_user_function
+from stmg.models.user_code import call_user_function
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import stmg
-from stmg.checkpoints import locate
-from stmg.checkpoints.card import CARD
-from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.errors import MissingPackageError, ModelError, install_command
 from stmg.gating.accelerate import accelerate
+from stmg.models import locate
+from stmg.models.card import CARD
+from stmg.models.locate import WEIGHTS, find_checkpoint
 from stmg.networks import build
 from zoo import MobileNet, colors, panning
 

@@ -169,7 +169,7 @@ def save_corrector(module: CorrectorNetwork, card: CorrectorCard, folder: Path) 
     """Write a corrector; the graph where onnx is installed."""
     from importlib.util import find_spec
 
-    from stmg.checkpoints.tensor_files import write_tensors
+    from stmg.models.tensor_files import write_tensors
 
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
@@ -184,7 +184,7 @@ def save_corrector(module: CorrectorNetwork, card: CorrectorCard, folder: Path) 
 def _write_graph(module: CorrectorNetwork, card: CorrectorCard, path: Path) -> None:
     import torch
 
-    from stmg.checkpoints.graphs import write_graph
+    from stmg.models.graphs import write_graph
     from stmg.runtimes.correctors import INPUTS, OUTPUTS
     from stmg.runtimes.torch_corrector import example_inputs
 

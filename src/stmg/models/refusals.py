@@ -10,7 +10,7 @@ from stmg.errors import SettingsError
 from stmg.runtimes.graph import GRAPH_SUFFIXES
 
 if TYPE_CHECKING:
-    from stmg.checkpoints.resolve import ModelSpec
+    from stmg.models.resolve import ModelSpec
 
 
 def _choose_engine(spec: ModelSpec, own: str) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stmg.checkpoints.replacement import replace_export
+from stmg.models.replacement import replace_export
 from stmg.runtimes.manifest import MANIFEST, GraphFile, Manifest, write_manifest
 from stmg.streaming.cost import NetworkCost
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import stmg
-from stmg.checkpoints.settings_file import SavedSettings, read_settings, scheduler_fields, write_settings
 from stmg.errors import SettingsError
+from stmg.models.settings_file import SavedSettings, read_settings, scheduler_fields, write_settings
 from stmg.networks import build
 from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level
 

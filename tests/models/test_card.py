@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stmg.checkpoints.card import CARD, Card, card_json, parse_card, read_card
-from stmg.checkpoints.locate import find_checkpoint, shipped_names
 from stmg.errors import ModelError, SettingsError
+from stmg.models.card import CARD, Card, card_json, parse_card, read_card
+from stmg.models.locate import find_checkpoint, shipped_names
 from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import DriftBudget
 

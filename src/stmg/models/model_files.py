@@ -6,15 +6,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stmg.checkpoints.card import CARD
-from stmg.checkpoints.correctors import FILES as CORRECTOR_FILES
-from stmg.checkpoints.kinds import is_code, is_export, is_graph_file, is_user_function
-from stmg.checkpoints.locate import WEIGHTS, find_checkpoint
 from stmg.errors import MissingPackageError, ModelError, first_line, install_command
 from stmg.files import path_inside
+from stmg.models.card import CARD
+from stmg.models.correctors import FILES as CORRECTOR_FILES
+from stmg.models.kinds import is_code, is_export, is_graph_file, is_user_function
+from stmg.models.locate import WEIGHTS, find_checkpoint
 
 if TYPE_CHECKING:
-    from stmg.checkpoints.resolve import ModelSpec
+    from stmg.models.resolve import ModelSpec
 
 
 def list_model_files(spec: ModelSpec) -> list[Path]:
