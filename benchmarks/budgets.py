@@ -17,12 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import stmg
-from stmg.data.augment import plain_look
+from stmg.data.augment import resize_transform
 from stmg.data.catalogue import open_dataset
-from stmg.data.options import Motion
-from stmg.data.stills import clip_from_still
-from stmg.data.synthetic.dataset import RenderedVideo, choose_camera
-from stmg.data.synthetic.scene import Scene
+from stmg.data.stills import SimulatedMotion, clip_from_still
+from stmg.data.synthetic.scene import RenderedVideo, Scene, choose_camera
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
@@ -32,7 +30,7 @@ from stmg.video.labels import Labels
 
 SIZE, LENGTH = (360, 480), 61
 CLASSES = 11
-MOTION = Motion(zoom=0.02, pan=0.01, roll=0.2, tilt=0.01, object_speed=0.01, max_gap=1)
+MOTION = SimulatedMotion(zoom=0.02, pan=0.01, roll=0.2, tilt=0.01, object_speed=0.01, max_gap=1)
 SPEEDS = ("zoom", "pan", "roll", "tilt", "object_speed")
 
 Clip = tuple[NDArray[np.uint8], NDArray[np.uint8]]
@@ -55,7 +53,7 @@ def clips(path: str, number: int, speed: float, length: int = LENGTH, rate: floa
         image, labels = video.image(index), video.truth(index)
         assert labels is not None
         rng = np.random.default_rng(seed)
-        yield clip_from_still(image, labels, length, motion, movable, plain_look(labels.shape, SIZE), rng)
+        yield clip_from_still(image, labels, length, motion, movable, resize_transform(labels.shape, SIZE), rng)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from environments import build_wheel
 from exporting import list_operations_once
-from stmg.data.synthetic.dataset import RenderedVideo
+from stmg.data.synthetic.scene import RenderedVideo
 from stmg.gating.accelerate import accelerate
 from stmg.models.card import Card
 from stmg.models.export import export_network

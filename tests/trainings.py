@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from stmg.data.options import Augment, Data
+from stmg.data.augment import Augment
+from stmg.data.clips import Data
 from stmg.training.processes import Machines
 from stmg.training.recipe import Recipe
 from stmg.training.trainer import StepReport, train

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stmg.data.dataset import Dataset
-from stmg.data.synthetic.dataset import RenderedVideo, open_streets
+from stmg.data.synthetic.scene import RenderedVideo, open_streets
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
 from stmg.runtimes.exported import ExportedRuntime

@@ -2,7 +2,7 @@ import cv2
 import numpy as np
 
 from commands import is_one_line, run_stmg
-from stmg.data.synthetic.dataset import open_streets
+from stmg.data.synthetic.scene import open_streets
 
 
 def test_check_says_what_is_there_and_draws_it(tmp_path, monkeypatch):

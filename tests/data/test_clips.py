@@ -3,10 +3,11 @@ import pickle
 import numpy as np
 import pytest
 
-from stmg.data.clips import UNLABELED, Clips, clip_numbers
+from stmg.data.augment import Augment
+from stmg.data.clips import UNLABELED, Data, TrainingClips, clip_numbers
 from stmg.data.dataset import Dataset
-from stmg.data.options import Augment, Data, Motion
-from stmg.data.synthetic.dataset import RenderedVideo, open_streets
+from stmg.data.stills import SimulatedMotion
+from stmg.data.synthetic.scene import RenderedVideo, open_streets
 from stmg.errors import DataError
 
 SIZE = (64, 96)
@@ -21,7 +22,7 @@ def clips(length=1, videos=None, aligned=False, seed=0, **settings):
     data = open_streets("street:0-0")
     dataset = Dataset("streets", data.class_names, data.palette, {"train": streets() if videos is None else videos})
     settings = {"size": SIZE, "storage_scale": 1.0, "length": length, **settings}
-    return Clips(dataset, "train", Data(**settings), AUGMENT, Motion(), seed, aligned)
+    return TrainingClips(dataset, "train", Data(**settings), AUGMENT, SimulatedMotion(), seed, aligned)
 
 
 def same(first, second):
@@ -125,8 +126,8 @@ def test_videos_without_labels_are_half_of_an_epoch_at_most():
     data = open_streets("street:0-0")
     dataset = Dataset("one", data.class_names, data.palette, {"train": (Standing(),)})
     other = RenderedVideo(3, 40, SIZE, every_label=True)
-    series = Clips(
-        dataset, "train", Data(size=SIZE, storage_scale=1.0, length=2), AUGMENT, Motion(), 0, False, (other,)
+    series = TrainingClips(
+        dataset, "train", Data(size=SIZE, storage_scale=1.0, length=2), AUGMENT, SimulatedMotion(), 0, False, (other,)
     )
     assert len(series) == 2
     assert len(series.unlabeled_frames) == 39

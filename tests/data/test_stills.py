@@ -1,12 +1,11 @@
 import numpy as np
 
-from stmg.data.augment import plain_look
-from stmg.data.options import Motion
-from stmg.data.stills import clip_from_still
+from stmg.data.augment import resize_transform
+from stmg.data.stills import SimulatedMotion, clip_from_still
 
 SIZE = (96, 128)
 ROAD, CAR = 3, 8
-STANDING = Motion(zoom=0, pan=0, roll=0, tilt=0, object_speed=0.05, max_objects=1, max_gap=1)
+STANDING = SimulatedMotion(zoom=0, pan=0, roll=0, tilt=0, object_speed=0.05, max_objects=1, max_gap=1)
 
 
 def still(seed=0):
@@ -22,7 +21,7 @@ def still(seed=0):
 def clip(motion, seed, length=3, movable=(CAR,)):
     image, labels = still()
     rng = np.random.default_rng(seed)
-    return clip_from_still(image, labels, length, motion, movable, plain_look(SIZE, SIZE), rng)
+    return clip_from_still(image, labels, length, motion, movable, resize_transform(SIZE, SIZE), rng)
 
 
 def moving_clips(motion, **settings):
@@ -31,7 +30,7 @@ def moving_clips(motion, **settings):
 
 def test_one_frame_is_the_still_itself():
     image, labels = still()
-    for frames, truths in moving_clips(Motion(max_gap=2)):
+    for frames, truths in moving_clips(SimulatedMotion(max_gap=2)):
         same = [np.array_equal(truth, labels) for truth in truths]
         assert any(same)
         near = frames[same.index(True)].astype(int) - image
@@ -58,11 +57,11 @@ def test_only_the_cut_out_moves_when_the_camera_stands():
 def test_labels_move_with_the_picture():
     # Labels that can be read off the picture: each frame's own picture must still say them, wherever things went.
     stripes = (np.arange(SIZE[1]) // 8 % 2).astype(np.uint8)[None].repeat(SIZE[0], 0)
-    image, look = np.repeat(stripes[..., None] * 200, 3, 2), plain_look(SIZE, SIZE)
+    image, transform = np.repeat(stripes[..., None] * 200, 3, 2), resize_transform(SIZE, SIZE)
     changed = 0
     for seed in range(12):
         rng = np.random.default_rng(seed)
-        frames, truths = clip_from_still(image, stripes, 2, Motion(pan=0.08, max_gap=1), (), look, rng)
+        frames, truths = clip_from_still(image, stripes, 2, SimulatedMotion(pan=0.08, max_gap=1), (), transform, rng)
         for frame, truth in zip(frames, truths, strict=True):
             known = truth != 255
             assert ((frame[..., 0] > 100) == (truth == 1))[known].mean() > 0.97  # but for resampled edges
@@ -71,14 +70,14 @@ def test_labels_move_with_the_picture():
 
 
 def test_the_same_seed_is_the_same_clip():
-    for first, second in zip(clip(Motion(), 5), clip(Motion(), 5), strict=True):
+    for first, second in zip(clip(SimulatedMotion(), 5), clip(SimulatedMotion(), 5), strict=True):
         assert np.array_equal(first, second)
 
 
 def test_stills_without_objects_or_labels_work():
     image, _ = still()
-    look, rng = plain_look(SIZE, SIZE), np.random.default_rng(0)
+    transform, rng = resize_transform(SIZE, SIZE), np.random.default_rng(0)
     blank = np.full(SIZE, 255, np.uint8)
-    frames, truths = clip_from_still(image, blank, 2, Motion(), (CAR,), look, rng)
+    frames, truths = clip_from_still(image, blank, 2, SimulatedMotion(), (CAR,), transform, rng)
     assert frames.shape == (2, *SIZE, 3)
     assert (truths == 255).all()

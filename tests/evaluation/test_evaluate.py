@@ -10,7 +10,7 @@ import stmg
 from fakes import WatchedRuntime
 from stmg import VideoSegmenter
 from stmg.data.dataset import Dataset
-from stmg.data.synthetic.dataset import RenderedVideo
+from stmg.data.synthetic.scene import RenderedVideo
 from stmg.errors import DataError, SettingsError
 from stmg.evaluation.evaluate import evaluate
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix

@@ -8,18 +8,59 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.data.options import Augment
-from stmg.video.frames import Image
+from stmg.errors import require
+from stmg.video.frames import Image, check_size
 from stmg.video.labels import IGNORE, Labels
 
 Matrix = NDArray[np.float64]
 BORDER = (124, 116, 104)  # the mean of natural images: a network sees zeros there
 LUMA = np.array([0.299, 0.587, 0.114])
 
+MIN_PASTED, MAX_PASTED = 0.0003, 0.1  # objects worth pasting, as shares of the frame
+
 
 @dataclass(frozen=True)
-class Look:
-    """How one clip is seen."""
+class Augment:
+    """How a clip is augmented, all its frames alike."""
+
+    crop: tuple[int, int] = (288, 384)
+    """(H, W) of what the network is trained on."""
+    scale: tuple[float, float] = (0.7, 2.0)
+    """Smallest and largest size of a frame, relative to `data.size`."""
+    rotate: float = 0.0
+    """Largest angle in degrees."""
+    flip: bool = True
+    brightness: float = 0.12
+    contrast: float = 0.25
+    gamma: float = 0.3
+    saturation: float = 0.4
+    tint: float = 0.03
+    paste: int = 0
+    """Most objects of another frame that are pasted into a single one, so that rare classes are seen more often."""
+    paste_classes: tuple[str, ...] = (
+        "pedestrian",
+        "bicyclist",
+        "signsymbol",
+        "person",
+        "rider",
+        "bicycle",
+        "traffic sign",
+    )
+    """Classes whose objects are pasted; those that the data has."""
+    noise: float = 0.0
+    """Largest std of sensor noise, for values from 0 to 1; each frame has noise of its own."""
+
+    def __post_init__(self) -> None:
+        require(min(self.crop) >= 32, "augment.crop is at least 32x32", self.crop)
+        check_size(self.crop, "augment.crop")
+        ordered = 0 < self.scale[0] <= self.scale[1] <= 16
+        require(ordered, "augment.scale is two numbers above 0 and at most 16, in order", self.scale)
+        require(0 <= self.paste <= 1000, "augment.paste is from 0 to 1000", self.paste)
+
+
+@dataclass(frozen=True)
+class ClipTransform:
+    """How all frames of a clip are cropped, scaled, flipped, rotated and recolored."""
 
     matrix: Matrix
     """(3, 3): pixels of a stored frame to pixels of the crop."""
@@ -30,11 +71,11 @@ class Look:
     """(3, 4): saturation and tint."""
 
     def image(self, image: Image, before: Matrix | None = None) -> Image:
-        """A stored frame as it is seen; `before` warps it first."""
+        """Transform a stored frame; `before` warps it first."""
         return self.recolor(self.warp(image, before, cv2.INTER_LINEAR, BORDER))
 
     def labels(self, labels: Labels, before: Matrix | None = None) -> Labels:
-        """Its labels; what lies outside the frame is ignored."""
+        """Transform its labels; what lies outside the frame is ignored."""
         return self.warp(labels, before, cv2.INTER_NEAREST, (IGNORE,))
 
     def warp(
@@ -56,8 +97,10 @@ class Look:
         return out
 
 
-def sample_look(augment: Augment, stored: tuple[int, int], scale: float, rng: np.random.Generator) -> Look:
-    """A look for frames of the size `stored`, which are `scale` times smaller at their true size."""
+def sample_transform(
+    augment: Augment, stored: tuple[int, int], scale: float, rng: np.random.Generator
+) -> ClipTransform:
+    """A transform for frames of the size `stored`, which are `scale` times smaller at their true size."""
     height, width = stored
     zoom = np.exp(rng.uniform(*np.log(augment.scale))) * scale
     spare = np.array([width * zoom - augment.crop[1], height * zoom - augment.crop[0]])
@@ -77,14 +120,14 @@ def sample_look(augment: Augment, stored: tuple[int, int], scale: float, rng: np
     mix = np.eye(3) * saturation + (1 - saturation) * LUMA
     tint = 255 * rng.uniform(-augment.tint, augment.tint, (3, 1))
     table = (255 * levels).round().clip(0, 255).astype(np.uint8)
-    return Look(matrix, augment.crop, table, np.hstack([mix, tint]))
+    return ClipTransform(matrix, augment.crop, table, np.hstack([mix, tint]))
 
 
-def plain_look(stored: tuple[int, int], size: tuple[int, int]) -> Look:
+def resize_transform(stored: tuple[int, int], size: tuple[int, int]) -> ClipTransform:
     """The whole frame in another size, its colors as they are."""
     ratio = np.array([size[1] / stored[1], size[0] / stored[0]])
     matrix = _shift(0.5 * ratio - 0.5) @ np.diag([*ratio, 1.0])
-    return Look(matrix, size, np.arange(256, dtype=np.uint8), np.eye(3, 4))
+    return ClipTransform(matrix, size, np.arange(256, dtype=np.uint8), np.eye(3, 4))
 
 
 def add_noise(image: Image, std: float, rng: np.random.Generator) -> Image:
@@ -97,5 +140,44 @@ def add_noise(image: Image, std: float, rng: np.random.Generator) -> Image:
     return out
 
 
+def paste_objects(
+    onto: tuple[Image, Labels],
+    other: tuple[Image, Labels],
+    classes: tuple[int, ...],
+    most: int,
+    rng: np.random.Generator,
+) -> tuple[Image, Labels]:
+    """A frame with up to `most` objects of another: each at its own height, where its size is right, at any x."""
+    objects = [(class_id, *box) for class_id in classes for box in _find_objects(other[1], class_id)]
+    count = rng.integers(0, most + 1)
+    if not objects or not count:
+        return onto
+    image, labels = onto[0].copy(), onto[1].copy()
+    for index in rng.permutation(len(objects))[:count]:
+        class_id, left, top, width, height = objects[index]
+        x = int(rng.integers(0, max(1, labels.shape[1] - width + 1)))
+        flipped = rng.random() < 0.5
+        source = np.s_[top : top + height, left : left + width]
+        target = np.s_[top : top + height, x : x + width]
+        shape = (other[1][source] == class_id).astype(np.uint8)
+        picture = other[0][source]
+        if flipped:
+            shape, picture = shape[:, ::-1], picture[:, ::-1]
+        soft = cv2.GaussianBlur(np.ascontiguousarray(shape) * 255, (3, 3), 0)[..., None].astype(np.float32) / 255
+        image[target] = (image[target] * (1 - soft) + picture * soft).round().astype(np.uint8)
+        labels[target] = np.where(shape > 0, np.uint8(class_id), labels[target])
+    return image, labels
+
+
 def _shift(by: NDArray[np.float64]) -> Matrix:
     return np.array([[1.0, 0.0, by[0]], [0.0, 1.0, by[1]], [0.0, 0.0, 1.0]])
+
+
+def _find_objects(labels: Labels, class_id: int) -> list[tuple[int, int, int, int]]:
+    """Boxes (left, top, width, height) of the objects of a class."""
+    _, _, stats, _ = cv2.connectedComponentsWithStats((labels == class_id).astype(np.uint8), connectivity=8)
+    return [(int(x), int(y), int(w), int(h)) for x, y, w, h, area in stats[1:] if _fits(area / labels.size)]
+
+
+def _fits(share: float) -> bool:
+    return MIN_PASTED <= share <= MAX_PASTED

@@ -8,7 +8,7 @@ from stmg.data.camvid import is_camvid, open_camvid
 from stmg.data.cityscapes import is_cityscapes, open_cityscapes
 from stmg.data.dataset import Dataset
 from stmg.data.folder import DESCRIPTION, is_video, open_folder, open_videos
-from stmg.data.synthetic.dataset import open_streets
+from stmg.data.synthetic.scene import open_streets
 from stmg.errors import DataError
 
 

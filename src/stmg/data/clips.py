@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.data.augment import Look, add_noise, sample_look
+from stmg.data.augment import Augment, ClipTransform, add_noise, paste_objects, sample_transform
 from stmg.data.dataset import Dataset, Video
-from stmg.data.options import Augment, Data, Motion
-from stmg.data.paste import paste_objects
-from stmg.data.stills import clip_from_still
-from stmg.errors import DataError
+from stmg.data.stills import SimulatedMotion, clip_from_still
+from stmg.errors import DataError, require
 from stmg.streaming.motion import DisMotion, make_view
-from stmg.video.frames import Frame, Image
+from stmg.video.frames import Frame, Image, check_size
 from stmg.video.labels import MAX_DATASET_CLASSES, Labels
 
 # Pixels of frames that have no labels: an id that no class of a dataset has. Outside the frame it is 255 there too.
@@ -24,7 +23,44 @@ UNLABELED = MAX_DATASET_CLASSES
 SLOWEST = 5.0  # frames per second below which neighbors are not adjacent frames, and clips are made from stills
 
 
-class Clip(NamedTuple):
+@dataclass(frozen=True)
+class Data:
+    """What is trained on."""
+
+    path: str = ""
+    """CamVid, Cityscapes, a folder of your own (see `stmg data check --help`), or rendered streets, `street:0-99`."""
+    train: str = "train"
+    """The split that is trained on."""
+    val: str = "val"
+    """The split that is evaluated on; empty for none."""
+    size: tuple[int, int] = (360, 480)
+    """(H, W) that the network is meant for and evaluated at."""
+    storage_scale: float = 1.5
+    """Frames are stored this many times larger than `size`, so that upsampled crops have detail."""
+    length: int = 1
+    """Frames in a clip: 1 for the base network, 2 or more for STMG."""
+    stride: int = 1
+    """Frames of a real video from one frame of a clip to the next."""
+    unlabeled: tuple[str, ...] = ()
+    """Videos or datasets whose own labels, if any, are not used: a teacher gives them."""
+    movable_classes: tuple[str, ...] = ("car", "pedestrian", "bicyclist", "person", "rider", "truck", "bus", "bicycle")
+    """Classes whose objects may move on their own where clips are made from stills; those that the data has."""
+    cache_gb: float = 6.0
+    """Gigabytes of decoded frames to hold in memory; what does not fit is read again each time."""
+    workers: int = 0
+    """Processes that prepare batches; 0 prepares them in the training process."""
+
+    def __post_init__(self) -> None:
+        require(1 <= self.length <= 1000, "data.length is from 1 to 1000", self.length)
+        require(self.stride >= 1, "data.stride is at least 1", self.stride)
+        require(min(self.size) >= 32, "data.size is at least 32x32", self.size)
+        check_size(self.size, "data.size")
+        require(0 < self.storage_scale <= 8, "data.storage_scale is above 0 and at most 8", self.storage_scale)
+        check_size(tuple(round(self.storage_scale * side) for side in self.size), "data.size times data.storage_scale")
+        require(0 <= self.workers <= 256, "data.workers is from 0 to 256", self.workers)
+
+
+class TrainingClip(NamedTuple):
     """Adjacent frames, oldest first."""
 
     images: NDArray[np.uint8]
@@ -39,12 +75,12 @@ class FrameId(NamedTuple):
     """A frame of the training data."""
 
     video: int
-    """Index of its video in `Clips.videos`."""
+    """Index of its video in `TrainingClips.videos`."""
     position: int
     """Index of the frame in its video."""
 
 
-class Clips:
+class TrainingClips:
     """Clip `number` of an endless series: an epoch is every labeled frame once, in an order of its own."""
 
     def __init__(
@@ -53,7 +89,7 @@ class Clips:
         split: str,
         data: Data,
         augment: Augment,
-        motion: Motion,
+        motion: SimulatedMotion,
         seed: int,
         aligned: bool = False,
         unlabeled: tuple[Video, ...] = (),
@@ -81,19 +117,19 @@ class Clips:
         labeled, unlabeled = len(self.labeled_frames), len(self.unlabeled_frames)
         return labeled + min(unlabeled, labeled or unlabeled)
 
-    def __getitem__(self, number: int) -> Clip:
+    def __getitem__(self, number: int) -> TrainingClip:
         epoch, position = divmod(number, len(self))
         frame = self._frame_of(epoch, position)
         rng = np.random.default_rng((self.seed, epoch, position))
-        look = sample_look(self.augment, self.stored_size, 1 / self.data.storage_scale, rng)
+        transform = sample_transform(self.augment, self.stored_size, 1 / self.data.storage_scale, rng)
         if self.data.length > 1 and not is_moving(self.videos[frame.video]):
             image, labels = self._read_still(frame, rng)
-            frames, truths = clip_from_still(image, labels, self.data.length, self.motion, self.movable, look, rng)
+            frames, truths = clip_from_still(image, labels, self.data.length, self.motion, self.movable, transform, rng)
         else:
-            frames, truths = self._read_recorded(frame, look, rng)
+            frames, truths = self._read_recorded(frame, transform, rng)
         noise = 255 * rng.uniform(0, self.augment.noise)
         frames = np.stack([add_noise(frame, noise, rng) for frame in frames])
-        return Clip(frames, truths, self._flows(frames))
+        return TrainingClip(frames, truths, self._flows(frames))
 
     def class_shares(self, num_classes: int) -> NDArray[np.float64]:
         """The share of the labeled pixels that each class has, over a sample of the frames."""
@@ -113,15 +149,15 @@ class Clips:
         return frames[int(rng.permutation(len(frames))[position])]
 
     def _read_recorded(
-        self, last: FrameId, look: Look, rng: np.random.Generator
+        self, last: FrameId, transform: ClipTransform, rng: np.random.Generator
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Frames of a real video up to the last; closer together near its start."""
         length = self.data.length
         step = self.data.stride * int(rng.integers(1, self.motion.max_gap + 1)) if length > 1 else 1
         frames = [last._replace(position=max(0, last.position - step * back)) for back in reversed(range(length))]
         pairs = [self._read_still(frame, rng) if length == 1 else self._read(frame) for frame in frames]
-        images = np.stack([look.image(image) for image, _ in pairs])
-        return images, np.stack([look.labels(labels) for _, labels in pairs])
+        images = np.stack([transform.image(image) for image, _ in pairs])
+        return images, np.stack([transform.labels(labels) for _, labels in pairs])
 
     def _read_still(self, frame: FrameId, rng: np.random.Generator) -> tuple[Image, Labels]:
         """A frame that stands alone, perhaps with objects of another one pasted into it."""

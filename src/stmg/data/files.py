@@ -1,4 +1,4 @@
-"""Image and label files: reading them, with errors that name the file."""
+"""Videos on disk, as image files or as a video file, with label files: read with errors that name the file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from PIL import Image as PillowImage
 
 from stmg.errors import DataError
 from stmg.video.frames import Image, resize_image
-from stmg.video.labels import IGNORE, Labels, resize_labels
+from stmg.video.labels import IGNORE, MAX_DATASET_CLASSES, Labels, resize_labels
+from stmg.video.random_access import IndexedVideo
 from stmg.video.readers import check_claimed_size, quiet_opencv
 
 _BYTE_WEIGHTS = np.array([65536, 256, 1], np.uint32)  # a color as one number, quicker to compare
@@ -89,6 +90,51 @@ class FrameFiles:
                 f"{path} is {labels.shape[0]}x{labels.shape[1]}, its image {self.frames[index].name} {height}x{width}"
             )
         return labels if size is None else resize_labels(labels, size)
+
+
+@dataclass(frozen=True)
+class VideoFile:
+    """A video file, some of whose frames have a label file."""
+
+    path: Path
+    labels: dict[int, Path] = field(default_factory=dict)
+    code: LabelCode = field(default_factory=lambda: LabelCode(MAX_DATASET_CLASSES))
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    @cached_property
+    def labeled(self) -> Sequence[int]:
+        beyond = [index for index in self.labels if index >= len(self)]
+        if beyond:
+            raise DataError(f"{self.labels[beyond[0]]} is for frame {beyond[0]}; {self.path} has {len(self)} frames")
+        return sorted(self.labels)
+
+    @property
+    def rate(self) -> float | None:
+        return self._video.fps
+
+    def __len__(self) -> int:
+        return len(self._video)
+
+    def image(self, index: int, size: tuple[int, int] | None = None) -> Image:
+        image = self._video.read(index)
+        return image if size is None else resize_image(image, size)
+
+    def truth(self, index: int, size: tuple[int, int] | None = None) -> Labels | None:
+        if index not in self.labels:
+            return None
+        labels, (height, width) = self.code.read(self.labels[index]), self._video.size
+        if labels.shape != (height, width):
+            raise DataError(
+                f"{self.labels[index]} is {labels.shape[0]}x{labels.shape[1]}, {self.path} {height}x{width}"
+            )
+        return labels if size is None else resize_labels(labels, size)
+
+    @cached_property
+    def _video(self) -> IndexedVideo:
+        return IndexedVideo(self.path)
 
 
 def read_image(path: Path, size: tuple[int, int] | None = None) -> Image:

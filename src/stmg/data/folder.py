@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from stmg.data.dataset import Dataset, Video
-from stmg.data.files import FrameFiles, LabelCode
-from stmg.data.video_file import VideoFile
+from stmg.data.files import FrameFiles, LabelCode, VideoFile
 from stmg.errors import DataError, SettingsError, require
 from stmg.files import build_dataclass, path_inside, read_mapping
 from stmg.video.labels import IGNORE, MAX_DATASET_CLASSES

@@ -8,13 +8,34 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.data.augment import BORDER, Look, Matrix
-from stmg.data.options import Motion
+from stmg.data.augment import BORDER, ClipTransform, Matrix
+from stmg.errors import require
 from stmg.video.frames import Image
 from stmg.video.labels import IGNORE, Labels
 
 SMALLEST, LARGEST = 0.0005, 0.1  # objects worth moving, as shares of the frame
 FILL_SCALE = 4  # holes are filled at a fraction of the size: what was behind an object is a guess anyway
+
+
+@dataclass(frozen=True)
+class SimulatedMotion:
+    """How the camera and objects move where clips are made from stills; per frame, as fractions of the frame."""
+
+    zoom: float = 0.03
+    pan: float = 0.02
+    roll: float = 0.3
+    """Degrees."""
+    tilt: float = 0.02
+    """Perspective: how much an edge of the frame shrinks."""
+    object_speed: float = 0.03
+    """Largest speed of objects that move on their own."""
+    max_objects: int = 3
+    max_gap: int = 4
+    """A step of a clip stands for one to this many frames, sampled."""
+
+    def __post_init__(self) -> None:
+        require(0 <= self.max_objects <= 1000, "motion.max_objects is from 0 to 1000", self.max_objects)
+        require(self.max_gap >= 1, "motion.max_gap is at least 1", self.max_gap)
 
 
 @dataclass(frozen=True)
@@ -43,12 +64,12 @@ def clip_from_still(
     image: Image,
     labels: Labels,
     length: int,
-    motion: Motion,
+    motion: SimulatedMotion,
     movable: tuple[int, ...],
-    look: Look,
+    transform: ClipTransform,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Frames (T, h, w, 3) and labels (T, h, w), seen through `look`; one of the frames is the still itself."""
+    """Frames (T, h, w, 3) and labels (T, h, w), seen through `transform`; one of the frames is the still itself."""
     step = rng.integers(1, motion.max_gap + 1)
     times = step * (np.arange(length) - rng.integers(0, length))
     camera = _Camera(motion, image.shape[:2], rng)
@@ -57,13 +78,13 @@ def clip_from_still(
     frames, truths = [], []
     for time in times:
         view = camera.at(float(time))
-        frame, truth = look.warp(background, view, cv2.INTER_LINEAR, BORDER), look.labels(ground_labels, view)
+        frame, truth = transform.warp(background, view, cv2.INTER_LINEAR, BORDER), transform.labels(ground_labels, view)
         for cutout in cutouts:
             matrix = view @ cutout.at(float(time))
-            cover = look.warp(cutout.opaque, matrix, cv2.INTER_LINEAR, (0,))
-            _blend(frame, look.warp(image, matrix, cv2.INTER_LINEAR, BORDER), cover)
-            np.copyto(truth, look.labels(labels, matrix), where=cover > 127)
-        frames.append(look.recolor(frame))
+            cover = transform.warp(cutout.opaque, matrix, cv2.INTER_LINEAR, (0,))
+            _blend(frame, transform.warp(image, matrix, cv2.INTER_LINEAR, BORDER), cover)
+            np.copyto(truth, transform.labels(labels, matrix), where=cover > 127)
+        frames.append(transform.recolor(frame))
         truths.append(truth)
     return np.stack(frames), np.stack(truths)
 
@@ -71,7 +92,7 @@ def clip_from_still(
 class _Camera:
     """A smooth motion: even zoom, pan, roll and tilt about a point of the frame."""
 
-    def __init__(self, motion: Motion, size: tuple[int, ...], rng: np.random.Generator) -> None:
+    def __init__(self, motion: SimulatedMotion, size: tuple[int, ...], rng: np.random.Generator) -> None:
         height, width = size[:2]
         self.size = np.array([width, height], np.float64)
         self.about = self.size * rng.uniform(0.35, 0.65, 2)
@@ -95,7 +116,9 @@ class _Camera:
         return matrix
 
 
-def _cut_out(labels: Labels, movable: tuple[int, ...], motion: Motion, rng: np.random.Generator) -> list[Cutout]:
+def _cut_out(
+    labels: Labels, movable: tuple[int, ...], motion: SimulatedMotion, rng: np.random.Generator
+) -> list[Cutout]:
     cutouts = []
     for class_id in movable:
         _, parts, stats, _ = cv2.connectedComponentsWithStats((labels == class_id).astype(np.uint8), connectivity=8)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from stmg.data.dataset import Dataset
-from stmg.data.video_file import VideoFile
+from stmg.data.files import VideoFile
 from stmg.evaluation.inputs import (
     EVERY_FRAME,
     PAPER_SETTINGS,

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from stmg.data.synthetic.dataset import choose_camera
-from stmg.data.synthetic.scene import Scene
+from stmg.data.synthetic.scene import Scene, choose_camera
 from stmg.errors import SettingsError, VideoError
 from stmg.outputs.h264 import write_h264
 from stmg.serve.config import StreamConfig

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from stmg.data.clips import Clips
+from stmg.data.clips import TrainingClips
 from stmg.data.dataset import Dataset, Video
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, find_logits
@@ -31,7 +31,7 @@ ROWS = 3  # frames in a picture
 class BaseStage:
     """A network that segments single frames."""
 
-    def __init__(self, recipe: Recipe, dataset: Dataset, clips: Clips) -> None:
+    def __init__(self, recipe: Recipe, dataset: Dataset, clips: TrainingClips) -> None:
         self.recipe, self.dataset = recipe, dataset
         network = build(recipe.network, dataset.num_classes, auxiliary=recipe.loss.auxiliary > 0)
         if recipe.pretrained:

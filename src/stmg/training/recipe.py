@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from stmg.data.options import Augment, Data, Motion
+from stmg.data.augment import Augment
+from stmg.data.clips import Data
+from stmg.data.stills import SimulatedMotion
 from stmg.errors import SettingsError, require
 from stmg.files import build_dataclass, read_mapping
 
@@ -135,7 +137,7 @@ class Recipe:
     seed: int = 0
     data: Data = field(default_factory=Data)
     augment: Augment = field(default_factory=Augment)
-    motion: Motion = field(default_factory=Motion)
+    motion: SimulatedMotion = field(default_factory=SimulatedMotion)
     loss: Loss = field(default_factory=Loss)
     optimizer: Optimizer = field(default_factory=Optimizer)
     stmg: Stmg = field(default_factory=Stmg)

@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from stmg.data.clips import Clips
+from stmg.data.clips import TrainingClips
 from stmg.data.dataset import Dataset
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import AcceleratedNetwork
@@ -59,7 +59,7 @@ def accuracy_figures(counts: ConfusionMatrix, dataset: Dataset) -> Figures:
     return {"score": miou, "miou": miou, **by_class}
 
 
-def class_weights_of(recipe: Recipe, dataset: Dataset, clips: Clips) -> Tensor | None:
+def class_weights_of(recipe: Recipe, dataset: Dataset, clips: TrainingClips) -> Tensor | None:
     """Weights (C,) of the classes in the loss."""
     if recipe.loss.class_weights == "none":
         return None

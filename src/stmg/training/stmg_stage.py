@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from stmg.data.clips import Clips, is_moving
+from stmg.data.clips import TrainingClips, is_moving
 from stmg.data.dataset import Dataset, Video
 from stmg.errors import ModelError, SettingsError
 from stmg.evaluation.measuring.streams import base_cost, run_stream, stream_figures
@@ -36,7 +36,7 @@ ROWS = 3  # frames in a picture
 class StmgStage:
     """A mask generator and a network for partial frames, over a trained base network."""
 
-    def __init__(self, recipe: Recipe, dataset: Dataset, clips: Clips) -> None:
+    def __init__(self, recipe: Recipe, dataset: Dataset, clips: TrainingClips) -> None:
         self.recipe, self.dataset = recipe, dataset
         if not recipe.stmg.base:
             raise SettingsError(

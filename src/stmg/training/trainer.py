@@ -16,7 +16,7 @@ from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.optim.swa_utils import AveragedModel
 
 from stmg.data.catalogue import open_dataset
-from stmg.data.clips import Clips
+from stmg.data.clips import TrainingClips
 from stmg.data.dataset import Dataset
 from stmg.errors import SettingsError, TrainingError
 from stmg.gating.mask_generator import MaskGenerator
@@ -36,7 +36,7 @@ from stmg.training.stmg_stage import StmgStage
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-STAGES: dict[str, Callable[[Recipe, Dataset, Clips], Stage]] = {"base": BaseStage, "stmg": StmgStage}
+STAGES: dict[str, Callable[[Recipe, Dataset, TrainingClips], Stage]] = {"base": BaseStage, "stmg": StmgStage}
 
 
 @dataclass(frozen=True)

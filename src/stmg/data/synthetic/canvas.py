@@ -48,7 +48,7 @@ class Canvas:
         lens = np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1]])
         self.matrix = lens @ np.stack([right, np.cross(right, forward), forward])
 
-    def seen(self, points: Array) -> list[Point]:
+    def project(self, points: Array) -> list[Point]:
         """Points (n, 3) of the world as homogeneous image points, whose last coordinate is the depth."""
         image: list[Point] = ((points - self.position) @ self.matrix.T).tolist()
         return image
@@ -56,7 +56,7 @@ class Canvas:
     def outline(self, points: list[Point]) -> Outline | None:
         """Visible part of a convex polygon of homogeneous image points, if any."""
         if min(point[2] for point in points) < NEAR:
-            points = _clipped(points)
+            points = _clip_to_near_plane(points)
             if not points:
                 return None
         columns, rows = [x / depth for x, _, depth in points], [y / depth for _, y, depth in points]
@@ -67,17 +67,17 @@ class Canvas:
         corners = [(round(16 * x), round(16 * y)) for x, y in zip(columns, rows, strict=True)]
         return Outline(np.array(corners, np.int32), left, top, right, bottom)
 
-    def toned(self, depth: float, shade: float) -> tuple[float, float]:
+    def tone(self, depth: float, shade: float) -> tuple[float, float]:
         """Gain and offset which shade a color and then fade it into the haze at `depth` metres."""
         clear = exp(-max(depth, 0.0) / self.haze[1])
         return shade * clear, self.haze[0] * (1 - clear)
 
     def polygon(self, points: Array, color: Color, label: int, shade: float = 1.0, hull: bool = False) -> None:
         """Fill a flat convex polygon with corners (n, 3), or with `hull` the outline of a solid with these corners."""
-        seen = self.seen(points)
+        seen = self.project(points)
         outline = self.outline(seen)
         if outline is not None:
-            gain, offset = self.toned(sum(point[2] for point in seen) / len(seen), shade)
+            gain, offset = self.tone(sum(point[2] for point in seen) / len(seen), shade)
             red, green, blue = (min(255.0, channel * gain + offset) for channel in color)
             corners = cv2.convexHull(outline.corners) if hull else outline.corners
             cv2.fillConvexPoly(self.pixels, corners, (red, green, blue, label), shift=4)
@@ -102,8 +102,8 @@ class Canvas:
         left, right = max(0, int(outline.left)), min(columns, int(outline.right) + 2)
         top, bottom = max(0, int(outline.top)), min(rows, int(outline.bottom) + 2)
         depth = sum(max(point[2], NEAR) for point in seen) / len(seen)
-        gain, offset = self.toned(depth, shade)
-        if right - left < 5 and not texture.cut_out:  # a sliver: its mean color is all that can be seen of it
+        gain, offset = self.tone(depth, shade)
+        if right - left < 5 and not texture.has_alpha:  # a sliver: its mean color is all that can be seen of it
             red, green, blue = (channel * gain + offset for channel in texture.mean)
             cv2.fillConvexPoly(self.pixels, outline.corners, (red, green, blue, label), shift=4)
             return
@@ -120,7 +120,7 @@ class Canvas:
         patch = cv2.warpPerspective(pixels, warp, (right - left, bottom - top), borderMode=cv2.BORDER_REPLICATE)
         mask = np.zeros(patch.shape[:2], np.uint8)
         cv2.fillConvexPoly(mask, outline.corners_from(left, top), 255, shift=4)
-        if texture.cut_out:
+        if texture.has_alpha:
             mask *= patch[..., 3] > 127
         patch = cv2.convertScaleAbs(patch, alpha=gain, beta=offset)
         patch[..., 3] = label
@@ -155,14 +155,14 @@ class Canvas:
         rims = centers[:, None] + radii[:, None, None] * np.stack([np.cos(angles), np.sin(angles)], axis=2)
         outlines = np.rint(16 * np.concatenate([rims[:count], rims[count:]], axis=1)).astype(np.int32)
         depth = seen[:count, 2] + seen[count:, 2]
-        gain, offset = self.toned(float(depth.mean()) / 2, 1.0)
+        gain, offset = self.tone(float(depth.mean()) / 2, 1.0)
         for number in np.argsort(-depth, kind="stable").tolist():
             red, green, blue = limbs[number][4]
             color = (red * gain + offset, green * gain + offset, blue * gain + offset, label)
             cv2.fillConvexPoly(self.pixels, outlines[number], color, shift=4)
 
 
-def turned(heading: float, size: float = 1.0) -> Array:
+def heading_axes(heading: float, size: float = 1.0) -> Array:
     """Axes (right, up, forward) of what goes towards `heading`: 0 is along z, and it grows to the right."""
     return size * np.array([[cos(heading), 0, -sin(heading)], [0, 1, 0], [sin(heading), 0, cos(heading)]])
 
@@ -172,7 +172,7 @@ def coarseness(texels: int, pixels: float) -> int:
     return max(0, int(log2(max(texels / max(pixels, 1.0), 1.0)) + 0.4))
 
 
-def _clipped(points: list[Point]) -> list[Point]:
+def _clip_to_near_plane(points: list[Point]) -> list[Point]:
     """The part of a convex polygon of homogeneous points that lies beyond the near plane."""
     points_beyond: list[Point] = []
     for (x, y, depth), (next_x, next_y, next_depth) in zip(points, points[1:] + points[:1], strict=True):

@@ -7,7 +7,7 @@ from math import cos, floor, pi, sin
 import cv2
 import numpy as np
 
-from stmg.data.synthetic.textures import Array, tinted
+from stmg.data.synthetic.textures import Array, scale_color
 
 LIGHTS = (  # zenith, horizon, tint, strength of the sun, cloud cover
     ((74, 130, 205), (188, 212, 234), (1.03, 1.0, 0.96), 0.5, 0.4),
@@ -37,8 +37,8 @@ class Plan:
         self.band_edges = sorted([0.0, *half, *(-edge for edge in half)])
         self.parked_share, self.tree_share = parking * rng.uniform(0.25, 0.9), rng.uniform(0.1, 0.9)
         self.house_share = rng.uniform(0.45, 0.9)
-        self.asphalt = tinted((100, 100, 103), rng.uniform(0.78, 1.12))
-        self.paving = tinted((160, 155, 147), rng.uniform(0.88, 1.14))
+        self.asphalt = scale_color((100, 100, 103), rng.uniform(0.78, 1.12))
+        self.paving = scale_color((160, 155, 147), rng.uniform(0.88, 1.14))
         self.zenith, self.horizon, tint, self.sun, self.cloud_cover = LIGHTS[rng.integers(len(LIGHTS))]
         self.tint = np.array(tint) * rng.uniform(0.85, 1.1)
         self.haze = (0.95 * float(np.mean(self.horizon)), rng.uniform(250, 900))

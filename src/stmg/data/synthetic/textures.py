@@ -1,4 +1,4 @@
-"""Textures: surfaces that shrink with distance, and the noise, walls and colors to paint them with."""
+"""Textures: surfaces that shrink with distance, the noise, walls and colors to paint them with, and their classes."""
 
 from typing import Any
 
@@ -6,8 +6,13 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 
+from stmg.data.camvid import CLASS_NAMES
+
 Array = npt.NDArray[Any]
 Color = tuple[float, float, float]
+
+# The id of each class in the labels: those of CamVid.
+SKY, BUILDING, POLE, ROAD, SIDEWALK, TREE, SIGN, FENCE, CAR, PEDESTRIAN, BICYCLIST = range(len(CLASS_NAMES))
 
 TEXELS = 32  # per metre of wall, roof, fence, car and ground
 
@@ -17,7 +22,7 @@ class Texture:
 
     def __init__(self, pixels: Array) -> None:
         self.height, self.width = pixels.shape[:2]
-        self.cut_out = pixels.ndim == 3 and int(pixels[..., 3].min()) < 255
+        self.has_alpha = pixels.ndim == 3 and int(pixels[..., 3].min()) < 255
         red, green, blue, _ = cv2.mean(pixels)
         self.mean: Color = (red, green, blue)
         self._levels = {(0, 0): pixels}
@@ -65,12 +70,12 @@ def noise(rng: np.random.Generator, shape: tuple[int, int], slope: float) -> Arr
     return field
 
 
-def hexadecimal(text: str) -> list[Color]:
+def parse_colors(text: str) -> list[Color]:
     """Colors given as rrggbb."""
     return [(float(red), float(green), float(blue)) for red, green, blue in map(bytes.fromhex, text.split())]
 
 
-def tinted(color: Color, gain: float) -> Color:
+def scale_color(color: Color, gain: float) -> Color:
     """A lighter or darker color."""
     red, green, blue = color
     return red * gain, green * gain, blue * gain

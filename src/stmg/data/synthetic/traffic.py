@@ -6,17 +6,16 @@ from math import ceil, floor, pi, sin
 
 import numpy as np
 
-from stmg.data.synthetic.people import Person, draw_cyclist, draw_pedestrian, make_person
+from stmg.data.synthetic.blocks import SceneObject, place_car, place_upright
 from stmg.data.synthetic.plan import BLOCK, KERB, SIDE_STREET, STAND, Plan
-from stmg.data.synthetic.things import Thing, place_car, place_upright
-from stmg.data.synthetic.vehicles import CarModel
+from stmg.data.synthetic.road_users import CarModel, Person, draw_cyclist, draw_pedestrian, make_person
 
 
 @dataclass(frozen=True)
 class Stream:
     """An endless row of movers sharing a speed, so that who is in view follows from the time alone."""
 
-    kind: str
+    mover_type: str
     x: float
     speed: float
     spacing: float
@@ -41,18 +40,18 @@ class Traffic:
         self.streams = self._make_streams(plan.rng("streams"))
         self.mover = lru_cache(2048)(self._make_mover)
 
-    def things(self, z: float, time: float) -> list[Thing]:
+    def objects(self, z: float, time: float) -> list[SceneObject]:
         """Everything that moves and is in view from `z`, where it is at `time`."""
-        things = self._along(z, time)
+        objects = self._along(z, time)
         if self.plan.driving:
-            things += self._ahead(z, time)
-            things += self._crossing(time)
-        return things
+            objects += self._ahead(z, time)
+            objects += self._crossing(time)
+        return objects
 
-    def _along(self, z: float, time: float) -> list[Thing]:
+    def _along(self, z: float, time: float) -> list[SceneObject]:
         """Who goes along the street in a stream."""
         plan = self.plan
-        things: list[Thing] = []
+        objects: list[SceneObject] = []
         for tag, stream in enumerate(self.streams):
             traveled, heading = stream.speed * time, 0.0 if stream.speed > 0 else pi
             first, last = (ceil((z + margin - traveled) / stream.spacing) for margin in (-6, 110))
@@ -60,34 +59,34 @@ class Traffic:
                 if mover is None:
                     continue
                 at = mover.start + traveled
-                if stream.kind == "car":
-                    things.append(place_car(plan, mover.car, mover.x, at, heading))
+                if stream.mover_type == "car":
+                    objects.append(place_car(plan, mover.car, mover.x, at, heading))
                     continue
                 in_side_street = abs(at - plan.corner(round(at / BLOCK))) < SIDE_STREET / 2
                 raised = abs(mover.x) > plan.kerb and not in_side_street
                 feet = np.array([mover.x, KERB if raised else 0.0, at])
                 way = abs(traveled) + mover.start  # how far round the legs are differs from one to the next
-                if stream.kind == "pedestrian":
+                if stream.mover_type == "pedestrian":
                     draw = partial(draw_pedestrian, mover.person, feet, heading, way * 4.5, 0.45)
                 else:
                     draw = partial(draw_cyclist, mover.person, feet, heading, -way)
-                things.append(place_upright(plan, feet, 100, draw, 0.2, 1.6))
-        return things
+                objects.append(place_upright(plan, feet, 100, draw, 0.2, 1.6))
+        return objects
 
-    def _ahead(self, z: float, time: float) -> list[Thing]:
+    def _ahead(self, z: float, time: float) -> list[SceneObject]:
         """Cars going before us in our lane."""
         plan = self.plan
-        things = []
+        objects = []
         gap = 19 + 6 * sin(time / 5.1 + plan.phase * 9)
         for number in range(3 if plan.parked_share > 0.4 else 1):
             car = self.cars[plan.rng("ahead", number).integers(8)]
-            things.append(place_car(plan, car, plan.side * plan.lane / 2, z + gap + 13 * number, 0.0))
-        return things
+            objects.append(place_car(plan, car, plan.side * plan.lane / 2, z + gap + 13 * number, 0.0))
+        return objects
 
-    def _crossing(self, time: float) -> list[Thing]:
+    def _crossing(self, time: float) -> list[SceneObject]:
         """Who crosses before us each time we stand; they keep waiting when something is coming the other way."""
         plan = self.plan
-        things = []
+        objects = []
         edge, pace, oncoming = plan.kerb + 0.6, 1.5, self.streams[0]
         for number in (floor(time / plan.cycle + plan.phase) + step for step in (0, 1)):
             at, began = plan.crossing_position(number), (number + STAND - 0.03 - plan.phase) * plan.cycle
@@ -101,8 +100,8 @@ class Traffic:
             feet = np.array([x, KERB if abs(x) > plan.kerb else 0.0, at])
             person = make_person(plan.rng("crossing", number))
             draw = partial(draw_pedestrian, person, feet, -plan.side * pi / 2, walked * 4.5, swing)
-            things.append(place_upright(plan, feet, 90, draw, 0.2, 1.6))
-        return things
+            objects.append(place_upright(plan, feet, 90, draw, 0.2, 1.6))
+        return objects
 
     def _make_streams(self, rng: np.random.Generator) -> list[Stream]:
         plan = self.plan
@@ -121,5 +120,5 @@ class Traffic:
         if rng.random() > stream.share:
             return None
         start = (number + rng.uniform(0, 0.5)) * stream.spacing
-        aside = 0.0 if stream.kind == "car" else rng.uniform(-0.3, 0.3)
+        aside = 0.0 if stream.mover_type == "car" else rng.uniform(-0.3, 0.3)
         return Mover(start, stream.x + aside, make_person(rng), self.cars[rng.integers(8)])

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from stmg.data.dataset import Dataset, Video
-from stmg.data.video_file import VideoFile
+from stmg.data.files import VideoFile
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost

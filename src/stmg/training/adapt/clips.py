@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stmg.data.augment import sample_look
+from stmg.data.augment import Augment, sample_transform
 from stmg.data.clips import is_moving
 from stmg.data.dataset import Video
-from stmg.data.options import Augment, Motion
-from stmg.data.stills import clip_from_still
+from stmg.data.stills import SimulatedMotion, clip_from_still
 from stmg.errors import DataError
 from stmg.streaming.continuity import find_step
 from stmg.streaming.flow import Flow
@@ -21,7 +20,7 @@ from stmg.streaming.motion import MotionEstimator, View, for_offline, make_view
 from stmg.streaming.runtime import Runtime
 from stmg.video.frames import Frame, Image
 
-STILLS = Motion(zoom=0.04, pan=0.03, tilt=0.02, object_speed=0.03, max_gap=1)
+STILLS = SimulatedMotion(zoom=0.04, pan=0.03, tilt=0.02, object_speed=0.03, max_gap=1)
 CLOSER = (1.0, 1.4)  # how much nearer a still is seen, so that what comes into the frame is in the still
 PLAIN = Augment(scale=CLOSER, flip=False, brightness=0, contrast=0, gamma=0, saturation=0, tint=0)
 HELD_OUT = 0.2  # of each video, at its end, or of the videos
@@ -110,8 +109,8 @@ class ClipSource:
     def _from_still(self, image: Image, rng: np.random.Generator) -> Clip:
         labels = self.runtime.labels(self.runtime.full(self.runtime.prepare(image)).logits, self.size)
         movable = tuple(int(class_id) for class_id in np.unique(labels))
-        look = sample_look(replace(PLAIN, crop=self.size), self.size, 1.0, rng)
-        frames, _ = clip_from_still(image, labels, self.longest + 1, STILLS, movable, look, rng)
+        transform = sample_transform(replace(PLAIN, crop=self.size), self.size, 1.0, rng)
+        frames, _ = clip_from_still(image, labels, self.longest + 1, STILLS, movable, transform, rng)
         images = list(frames)
         return self._follow(images) or Clip(images[:1] * 2, [None], self._look(images[:1] * 2), self.motion)
 

@@ -1,4 +1,4 @@
-"""The ground: the grain of asphalt and slabs, and how grain, shadows and haze are laid over its flat colors."""
+"""The backdrop: sky and skyline, and the ground with its grain, shadows and haze."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -7,8 +7,40 @@ from math import floor
 import cv2
 import numpy as np
 
-from stmg.data.synthetic.canvas import Canvas, Z, coarseness
-from stmg.data.synthetic.textures import TEXELS, Array, Texture, noise
+from stmg.data.synthetic.canvas import UP, Canvas, X, Z, coarseness
+from stmg.data.synthetic.textures import SKY, TEXELS, Array, Texture, noise, rgba
+
+
+def make_sky(rng: np.random.Generator, zenith: Array, horizon: Array, cover: float) -> Texture:
+    """Sky down to just below the horizon; more `cover` means more clouds."""
+    rows, columns = 256, 1024
+    height = np.linspace(1, -0.07, rows)[:, None]
+    colors = horizon + (zenith - horizon) * np.clip(height, 0, 1)[..., None] ** 0.6
+    clouds = cv2.resize(noise(rng, (rows, columns // 4), 1.5), (columns, rows))
+    opacity = np.clip(0.45 * (clouds + cover - 0.5), 0, 0.85) * np.clip(height * 6, 0, 1)
+    white = 236 - 26 * np.clip(clouds, 0, 2)
+    return rgba(colors + opacity[..., None] * (white[..., None] - colors))
+
+
+def draw_sky(sky: Texture, drift: float, canvas: Canvas) -> None:
+    """Sky on a plane a kilometre away, moved aside by `drift` metres."""
+    corner = canvas.position + np.array([drift - 2500, 1500, 1000])
+    canvas.surface(sky, corner, 5000 * X, -1600 * UP, SKY)
+
+
+def make_skyline(rng: np.random.Generator, color: Array, step: int, rounding: int) -> Texture:
+    """Distant roofs, `step` texels wide, or with some `rounding` tree tops."""
+    rows, columns = 64, 2048
+    heights = np.repeat(rng.uniform(0.1, 0.75, columns // step + 1), step)[:columns]
+    heights = np.convolve(heights, np.full(rounding, 1 / rounding), "same")
+    speckle = 1 + 0.1 * noise(rng, (rows, columns), 0.6)
+    return rgba(color * speckle[..., None], np.arange(rows)[:, None] > rows * heights)
+
+
+def draw_skyline(skyline: Texture, label: int, height: float, z: float, canvas: Canvas) -> None:
+    """Skyline of `height` metres across the end of the street at `z`."""
+    canvas.surface(skyline, np.array([-300, height, z]), 600 * X, -height * UP, label)
+
 
 GROUND_REPEATS = (16, 32)  # metres across and along after which ground textures repeat; they hold two of each
 
@@ -50,7 +82,7 @@ def light_ground(
             mask = (labels[first:last] == label).view(np.uint8)
             _spread_grain(texture, level, mask, light[first:last], top + first, depth[first:last], canvas)
     unshaded = np.full(labels.shape, 255, np.uint8)
-    for outline in (canvas.outline(canvas.seen(shadow)) for shadow in shadows):
+    for outline in (canvas.outline(canvas.project(shadow)) for shadow in shadows):
         if outline is not None:
             cv2.fillConvexPoly(unshaded, outline.corners_from(0, top), 255 * shaded, shift=4)
     clear = np.exp(-depth / haze[1])[:, None]
