@@ -18,9 +18,9 @@ import av
 
 from stmg.data.synthetic.scene import Scene
 from stmg.jobs.batch import BatchRun
-from stmg.jobs.pool import Pool
 from stmg.jobs.task import BatchSettings
 from stmg.jobs.videos import find_videos
+from stmg.jobs.worker import Pool
 from stmg.models.resolve import ModelSpec
 
 SIZE, RATE = (360, 480), 15

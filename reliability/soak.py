@@ -153,23 +153,22 @@ def soak_reconnects(drops: int, folder: Path) -> Usage:
 
 
 def _stream(source: Any, mode: str, folder: Path, watch: Watch) -> None:
-    from stmg.outputs.background import Background
-    from stmg.outputs.overlay_video import OverlayVideo
     from stmg.outputs.records import Records
-    from stmg.outputs.sink import Sinks
-    from stmg.outputs.summary import Summary
+    from stmg.outputs.sinks import BackgroundSink, Sinks
     from stmg.outputs.timeline import Timeline
+    from stmg.outputs.videos import OverlayVideo
+    from stmg.streaming.statistics import Statistics
 
     outputs = Sinks(
         OverlayVideo(folder / "overlay.mp4", RATE),
         Records(folder / "records.jsonl", areas=True),
         Timeline(folder / "timeline.png"),
     )
-    summary = Summary(mode)
-    with Background(outputs) as sink:
+    statistics = Statistics(mode)
+    with BackgroundSink(outputs) as sink:
         for result in build_segmenter().stream(source, mode=mode):
             sink.write(result)
-            summary.add(result)
+            statistics.add(result)
             watch.add(result)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from stmg.outputs.sink import Sink
+from stmg.outputs.sinks import Sink
 from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import Level
 from stmg.streaming.state import FrameResult

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stmg.models.export import export
     from stmg.models.resolve import ModelSpec, load, resolve
     from stmg.models.store import save
-    from stmg.outputs.sink import Sink
+    from stmg.outputs.sinks import Sink
     from stmg.runtimes.normalization import Normalization
     from stmg.runtimes.torch import TorchRuntime
     from stmg.segmenter import VideoSegmenter
@@ -113,7 +113,7 @@ _MODULES = {
     "stmg.evaluation.tune": ("tune",),
     "stmg.gating.accelerate": ("AcceleratedNetwork", "accelerate"),
     "stmg.jobs.batch": ("batch",),
-    "stmg.outputs.sink": ("Sink",),
+    "stmg.outputs.sinks": ("Sink",),
     "stmg.runtimes.normalization": ("Normalization",),
     "stmg.runtimes.torch": ("TorchRuntime",),
     "stmg.segmenter": ("VideoSegmenter",),

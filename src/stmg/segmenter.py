@@ -26,13 +26,12 @@ from stmg.streaming.settings import StreamSettings, check_mode, make_settings
 from stmg.streaming.state import FrameResult, FrameState
 from stmg.streaming.working_size import choose_size, restore, shrink, shrink_timed, stream_at_size
 from stmg.video.frames import Frame, as_frame
-from stmg.video.pace import PacedSource
-from stmg.video.sources import VideoSource, open_video
+from stmg.video.sources import FrameSource, open_video
 
 
 def default_mode(source: object) -> str:
     """How a source is streamed if nothing is said: a file is there as a whole, a live source is not waited for."""
-    if not isinstance(source, VideoSource | PacedSource):
+    if not isinstance(source, FrameSource):
         return "online"
     return "realtime" if source.live else "offline"
 
@@ -109,7 +108,7 @@ class VideoSegmenter(Pretrained):
         self.reset()
         frames: Iterable[Any] = source
         size = self.settings.working_size
-        if isinstance(source, VideoSource | PacedSource):
+        if isinstance(source, FrameSource):
             if self.size_for(source.size) != size:
                 sized = self.another(working_size=self.size_for(source.size))
                 yield from sized.stream(source, mode=mode, executor=executor)

@@ -15,11 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image as PillowImage
 
-import stmg
 from clips import clip
 from commands import is_one_line, run_stmg, start_stmg
-from results import result
-from stmg.outputs.summary import Summary
 from stmg.video.sources import open_video
 from waiting import PATIENCE, Held, wait_for
 
@@ -230,40 +227,6 @@ def test_a_summary_in_json_says_what_the_table_says(samples, tmp_path):
     assert sum(level["frames"] for level in summary["levels"].values()) == 20
     assert (summary["lost"], summary["interrupted"], summary["dropped"]) == (None, False, 0)
     assert "online: 20 frames" in done.stderr
-
-
-def test_the_summary_counts_frames_by_level():
-    summary = Summary()
-    texture = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
-    segmenter = stmg.VideoSegmenter(
-        lambda image: image.transpose(2, 0, 1).astype(np.float32),
-        scheduler=stmg.FixedPeriod(2, stmg.Level.CARRY),
-        motion="none",
-    )
-    for each in segmenter.stream([texture] * 3):
-        summary.add(each)
-    assert summary.frames == {"key": 2, "carry": 1}
-    assert summary.num_frames == 3
-    assert summary.shares() == "carry 33% key 67%"
-    assert summary.motion == {"none": 3}
-    assert set(summary.milliseconds) == {"key", "carry"}
-    assert summary.line().startswith("online: 3 frames, ")
-    assert summary.mode_lines() == []
-    assert summary.line().endswith("from source to outputs; MACs not counted; flow: none 3")
-
-
-def test_the_summary_of_realtime_tells_latency_age_runs_and_stale_frames():
-    summary = Summary("realtime")
-    ages = [0, 1, 2, 1, 2, 3, 4, 0]  # the network answers frames 0, 2 and, after a cut at 6, 7
-    for index, age in enumerate(ages):
-        summary.add(result(index, anchor_distance=age, stale=index == 6, latency_ms=float(index + 1)))
-    assert summary.runs == 3
-    assert (summary.latency(0.5), summary.latency(0.95)) == (4.0, 8.0)
-    first, second = summary.mode_lines()
-    assert "latency 4.0 ms (p50), 8.0 ms (p95)" in first
-    assert "network ran 3 times for 8 frames" in first
-    assert "1.6 frames before" in first
-    assert second.startswith("1 frames showed the labels of another scene")
 
 
 def test_a_limit_steers_the_budget_and_the_summary_says_what_was_measured(samples, tmp_path):

@@ -37,7 +37,7 @@ from stmg.models.resolve import ModelSpec
 from stmg.models.settings_file import read_settings, write_settings
 from stmg.models.store import load_network
 from stmg.networks import build
-from stmg.outputs.h264 import write_h264
+from stmg.outputs.videos import write_h264
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.motion import DisMotion
 from stmg.streaming.schedulers import DriftBudget

@@ -13,10 +13,10 @@ import pytest
 
 from clips import clip
 from stmg.errors import SettingsError
-from stmg.jobs.addresses import hide_secrets, public_address
 from stmg.jobs.manifest import MANIFEST
 from stmg.jobs.storage import Folder
 from stmg.jobs.videos import find_videos
+from stmg.video.addresses import hide_secrets, public_address
 
 pytest.importorskip("aiohttp", reason="fsspec reads http:// by it")
 SIGNATURE = "X-Amz-Signature=" + "secret" * 50  # longer than a file name may be

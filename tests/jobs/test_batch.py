@@ -14,11 +14,11 @@ from PIL import Image
 import stmg
 from clips import clip
 from stmg.errors import SettingsError
-from stmg.jobs import lock as lock_module
+from stmg.jobs import storage as storage_module
 from stmg.jobs import task as task_module
 from stmg.jobs import worker as worker_module
-from stmg.jobs.lock import LOCK, lock_folder
 from stmg.jobs.manifest import MANIFEST
+from stmg.jobs.storage import LOCK, lock_folder
 from stmg.jobs.task import BatchSettings, Part
 from stmg.jobs.videos import Video
 from stmg.jobs.worker import Worker, cut_frames
@@ -71,10 +71,26 @@ def test_run_again_it_does_what_is_missing(drives, make_run, tmp_path):
     assert (tmp_path / "a.mp4" / "records.jsonl").stat().st_mtime_ns == written
 
 
+def test_outputs_of_an_earlier_version_are_made_again_and_a_note_says_so(drives, make_run, tmp_path):
+    video = drives.folder / "a.mp4"
+    make_run(video, tmp_path).run()
+    marker = tmp_path / "a.mp4" / "done.json"
+    content = json.loads(marker.read_text())
+    del content["format"]
+    marker.write_text(json.dumps({**content, "key": "of settings as they were typed"}))
+    run = make_run(video, tmp_path)
+    run.run()
+    assert statuses(run) == {"a.mp4": "done"}
+    assert [note for note in run.notes if note.startswith("1 videos were done by an earlier version")]
+    run = make_run(video, tmp_path)
+    run.run()
+    assert statuses(run) == {"a.mp4": "skipped"}
+
+
 HOLD = """
 import sys, time
 from pathlib import Path
-from stmg.jobs.lock import lock_folder
+from stmg.jobs.storage import lock_folder
 with lock_folder(Path(sys.argv[1])):
     print("locked", flush=True)
     time.sleep(600)
@@ -98,7 +114,7 @@ def test_two_runs_do_not_write_to_one_folder_and_one_that_was_killed_does_not_bl
 
 def test_a_lock_that_was_removed_while_it_was_waited_for_is_taken_anew(tmp_path, monkeypatch):
     """As if the run before had ended between the opening of its lock here and the attempt to take it."""
-    take, taken = lock_module._lock, []
+    take, taken = storage_module._lock, []
 
     def remove_first(descriptor, folder):
         if not taken:
@@ -106,7 +122,7 @@ def test_a_lock_that_was_removed_while_it_was_waited_for_is_taken_anew(tmp_path,
         taken.append(descriptor)
         take(descriptor, folder)
 
-    monkeypatch.setattr(lock_module, "_lock", remove_first)
+    monkeypatch.setattr(storage_module, "_lock", remove_first)
     with lock_folder(tmp_path):
         assert len(taken) == 2
         with pytest.raises(SettingsError, match="another run"), lock_folder(tmp_path):

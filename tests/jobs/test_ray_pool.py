@@ -138,7 +138,7 @@ def replace_ray(monkeypatch, nodes, get, wait):
     functions = {"nodes": lambda: nodes, "get": get, "wait": wait, "kill": lambda actor: None}
     fake = SimpleNamespace(is_initialized=lambda: True, remote=lambda kind: actor_class, **functions)
     monkeypatch.setattr(ray_pool, "ray", fake)
-    for name in ("SECONDS", "LOOK", "PATIENCE"):
+    for name in ("WAIT_SECONDS", "SCAN_SECONDS", "PATIENCE"):
         monkeypatch.setattr(ray_pool, name, 0.01)
 
 

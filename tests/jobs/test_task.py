@@ -65,3 +65,26 @@ def test_a_damaged_graph_is_said(tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"\xff\xff\xff no graph")
     with pytest.raises(ModelError, match=r"m.onnx cannot be read"):
         key(name=str(tmp_path / "m.onnx"))
+
+
+def test_settings_written_in_another_way_are_the_same_task(tmp_path, monkeypatch):
+    (tmp_path / "net.py").write_text("")
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    def settings_key(save, background=None, **fields):
+        spec = ModelSpec(**fields)
+        return BatchSettings(spec=spec, save=save, background=background).key(VIDEO)
+
+    for one, same in (("net.py:f", "./net.py:f"), ("model", "./model"), ("model", str(tmp_path / "model"))):
+        network = {} if one == "model" else {"name": one}
+        other = {"name": same} if network else {"name": "small", "corrector": same}
+        network = network or {"name": "small", "corrector": one}
+        assert settings_key(("records", "labels"), **network) == settings_key(("labels", "records"), **other)
+    plain = {"name": "net.py:f"}
+    assert settings_key(("cutout",), "green", **plain) == settings_key(("cutout",), "#008000", **plain)
+    assert settings_key(("cutout",), "green", **plain) != settings_key(("cutout",), "red", **plain)
+    assert settings_key(("labels",), **plain) != settings_key(("records",), **plain)
+    streams = [{"motion": "none", "fusion": 0.5}, {"fusion": 0.5, "motion": "none"}, {"fusion": 0.4, "motion": "none"}]
+    first, second, third = (settings_key(("labels",), **plain, streaming=streaming) for streaming in streams)
+    assert first == second != third

@@ -11,9 +11,8 @@ from PIL import Image
 
 from results import result
 from stmg.errors import SettingsError
-from stmg.outputs.alpha import AlphaImages, AlphaVideo
-from stmg.outputs.cutout import CutoutImages, parse_color
-from stmg.outputs.image_folder import MARKER
+from stmg.outputs.images import MARKER, AlphaImages, CutoutImages, parse_color
+from stmg.outputs.videos import AlphaVideo
 from stmg.streaming.state import FrameResult
 
 SIZE = (32, 48)

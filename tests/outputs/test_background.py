@@ -8,8 +8,7 @@ import time
 import pytest
 
 from results import result
-from stmg.outputs.background import Background
-from stmg.outputs.sink import Sink, Sinks
+from stmg.outputs.sinks import BackgroundSink, Sink, Sinks
 from waiting import PATIENCE
 
 
@@ -42,7 +41,7 @@ def _no_thread_is_left():
 
 def test_results_are_written_in_order_by_another_thread_before_the_sink_is_closed():
     inner = Listed()
-    with Background(inner, capacity=3) as sink:
+    with BackgroundSink(inner, capacity=3) as sink:
         for index in range(50):
             sink.write(result(index))
     assert inner.indices == list(range(50))
@@ -55,19 +54,19 @@ def test_results_are_written_in_order_by_another_thread_before_the_sink_is_close
 def test_the_caller_does_not_wait_for_the_sink_until_the_queue_is_full():
     gate = threading.Event()
     inner = Listed(gate=gate)
-    sink = Background(inner, capacity=3)
-    for index in range(3):
+    sink = BackgroundSink(inner, capacity=3)
+    for index in range(4):  # one is being written
         sink.write(result(index))
-    fourth = threading.Thread(target=lambda: sink.write(result(3)))
-    fourth.start()
-    fourth.join(0.1)
-    assert fourth.is_alive()
+    fifth = threading.Thread(target=lambda: sink.write(result(4)))
+    fifth.start()
+    fifth.join(0.1)
+    assert fifth.is_alive()
     assert inner.indices == []
     gate.set()
-    fourth.join(PATIENCE)
-    assert not fourth.is_alive()
+    fifth.join(PATIENCE)
+    assert not fifth.is_alive()
     sink.close()
-    assert inner.indices == [0, 1, 2, 3]
+    assert inner.indices == [0, 1, 2, 3, 4]
 
 
 def test_an_error_reaches_the_caller_at_the_next_result_and_healthy_sinks_lose_nothing():
@@ -75,7 +74,7 @@ def test_an_error_reaches_the_caller_at_the_next_result_and_healthy_sinks_lose_n
     written = []
 
     def run():
-        with Background(Sinks(broken, healthy), capacity=4) as sink:
+        with BackgroundSink(Sinks(broken, healthy), capacity=4) as sink:
             for index in range(1000):
                 written.append(index)
                 sink.write(result(index))
@@ -90,7 +89,7 @@ def test_an_error_reaches_the_caller_at_the_next_result_and_healthy_sinks_lose_n
 
 
 def test_an_error_of_the_last_result_is_raised_by_close_once():
-    sink = Background(Listed(bad=0))
+    sink = BackgroundSink(Listed(bad=0))
     sink.write(result(0))
     with pytest.raises(OSError, match="no space for 0"):
         sink.close()
@@ -99,7 +98,7 @@ def test_an_error_of_the_last_result_is_raised_by_close_once():
 
 def test_an_error_of_closing_is_raised_by_close():
     inner = Listed(bad_close=True)
-    sink = Background(inner)
+    sink = BackgroundSink(inner)
     sink.write(result(0))
     with pytest.raises(OSError, match="no space to close"):
         sink.close()
@@ -111,7 +110,7 @@ def test_what_was_computed_before_an_error_of_the_caller_is_written(error):
     inner = Listed(gate=gate)
 
     def run():
-        with Background(inner) as sink:
+        with BackgroundSink(inner) as sink:
             for index in range(8):
                 sink.write(result(index))
             gate.set()
@@ -125,7 +124,7 @@ def test_what_was_computed_before_an_error_of_the_caller_is_written(error):
 
 def test_a_closed_sink_takes_nothing_more_and_one_without_results_starts_no_thread():
     inner = Listed()
-    sink = Background(inner)
+    sink = BackgroundSink(inner)
     sink.close()
     assert inner.closed == 1
     with pytest.raises(ValueError, match="closed"):

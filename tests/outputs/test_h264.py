@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from stmg.data.synthetic.scene import Scene
-from stmg.outputs.h264 import write_h264
+from stmg.outputs.videos import write_h264
 from stmg.video.sources import open_video
 from zoo import panning
 

@@ -12,8 +12,7 @@ from PIL import Image
 
 from results import PALETTE, result
 from stmg.errors import SettingsError
-from stmg.outputs.image_folder import MARKER
-from stmg.outputs.label_images import LabelImages
+from stmg.outputs.images import MARKER, LabelImages
 
 
 def test_label_images_hold_class_ids_and_show_colors(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from results import result, write_frames
 from stmg.errors import SettingsError
-from stmg.outputs import video_file
-from stmg.outputs.join import join_videos
-from stmg.outputs.overlay_video import OverlayVideo
+from stmg.jobs.parts import join_videos
+from stmg.outputs import videos
+from stmg.outputs.videos import OverlayVideo
 from waiting import PATIENCE
 
 
@@ -88,7 +88,7 @@ KILLED = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
 from results import write_frames
-from stmg.outputs.overlay_video import OverlayVideo
+from stmg.outputs.videos import OverlayVideo
 sink = OverlayVideo(sys.argv[1], fps=25)
 write_frames(sink, 110)
 os._exit(9)
@@ -115,7 +115,7 @@ def test_only_known_suffixes_and_sensible_numbers_are_accepted(tmp_path: Path) -
 
 
 def test_without_x264_mpeg4_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(video_file, "_can_encode", lambda name: name == "mpeg4")
+    monkeypatch.setattr(videos, "_can_encode", lambda name: name == "mpeg4")
     with OverlayVideo(tmp_path / "overlay.mp4", fps=29.97) as sink:
         write_frames(sink, 5)
     assert len(decoded(tmp_path / "overlay.mp4")) == 5
@@ -128,16 +128,16 @@ def test_whatever_a_full_disk_left_of_the_last_seconds_an_mp4_plays_what_came_be
     with OverlayVideo(path, fps=25) as sink:
         write_frames(sink, 120)
     data = path.read_bytes()
-    video_file.drop_broken_header(path)
+    videos.drop_broken_header(path)
     assert path.read_bytes() == data
     last = data.rindex(b"moof") - 4  # of the fifth of its fragments, a second each
     header = int.from_bytes(data[last : last + 4])
     for end in (last, last + 1, last + 7, last + 8, last + header // 2, last + header - 1):
         path.write_bytes(data[:end])
-        video_file.drop_broken_header(path)
+        videos.drop_broken_header(path)
         assert len(decoded(path)) == 100
     path.write_bytes(data[: last + header + 20])
-    video_file.drop_broken_header(path)
+    videos.drop_broken_header(path)
     assert path.stat().st_size == last + header + 20
 
 

@@ -12,12 +12,11 @@ import pytest
 
 from results import PALETTE, result, write_frames
 from stmg.errors import SettingsError
-from stmg.outputs.image_folder import MARKER
-from stmg.outputs.label_images import LabelImages
-from stmg.outputs.overlay_video import OverlayVideo
+from stmg.outputs.images import MARKER, LabelImages
 from stmg.outputs.records import Records
-from stmg.outputs.sink import Sink, Sinks
+from stmg.outputs.sinks import Sink, Sinks
 from stmg.outputs.timeline import Timeline
+from stmg.outputs.videos import OverlayVideo
 from stmg.streaming.state import FrameResult
 from stmg.video.sources import open_video
 

@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from servers import make_config, run_server
@@ -12,6 +13,7 @@ from stmg.models.resolve import ModelSpec, resolve
 from stmg.serve.config import StreamConfig
 from stmg.serve.models import Models
 from stmg.serve.stream import LiveStream
+from stmg.video.frames import Frame
 from waiting import PATIENCE
 
 
@@ -68,6 +70,30 @@ def test_attempts_become_rarer(network_file, tmp_path, monkeypatch):
     models.close()
     assert stopped.waits == pytest.approx([0.2, 0.4, 0.8, 0.8, 0.8])
     assert stopped.said == pytest.approx([1000 + wait for wait in stopped.waits])
+
+
+def test_frames_of_a_source_are_not_copied(network_file, tmp_path, monkeypatch):
+    class Source:
+        size, dropped = (48, 64), 0
+        frames = tuple(Frame(np.full((48, 64, 3), 10 * index, np.uint8), index) for index in range(5))
+
+        def __init__(self):
+            self.rest = iter(self.frames)
+
+        def __next__(self):
+            return next(self.rest)
+
+        def close(self):
+            """Nothing is open."""
+
+    monkeypatch.setattr("stmg.serve.stream.open_source", lambda *_, **__: Source())
+    config, models, images = StreamConfig(name="gate", source="gate.mp4"), Models(), []
+    stream = LiveStream(config, ModelSpec(name=f"{network_file}:build"), models, tmp_path)
+    stream.on_result = lambda result: images.append(result.image)
+    stream.start()
+    assert stream.join(PATIENCE)
+    models.close()
+    assert all(image is frame.image for image, frame in zip(images, Source.frames, strict=True))
 
 
 def test_a_source_that_is_never_there_is_tried_again_and_its_password_is_not_said(network_file):

@@ -31,7 +31,7 @@ class Clock:
 class Frames:
     """A source of frames at these times; an error after them, if one is given."""
 
-    name, live, damaged = "frames", False, None
+    name, live, size, damaged = "frames", False, None, None
 
     def __init__(self, times, fps=None, error=None):
         self.fps, self._error = fps, error

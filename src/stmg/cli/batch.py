@@ -17,8 +17,7 @@ from stmg.signals import ignore_ending
 
 if TYPE_CHECKING:
     from stmg.jobs.batch import BatchRun
-    from stmg.jobs.manifest import Entry
-    from stmg.jobs.manifest import Manifest as BatchManifest
+    from stmg.jobs.manifest import ManifestEntry
 
 FAILED = 1  # exit code where videos failed
 COLORS = {"done": "green", "failed": "red", "skipped": "dim"}
@@ -148,7 +147,7 @@ def _run(run: BatchRun, console: Console) -> bool:
     )
     number, started = len(run.videos), time.perf_counter()
 
-    def finished(entry: Entry) -> None:
+    def finished(entry: ManifestEntry) -> None:
         if entry.status == "failed" or (entry.status == "done" and not console.is_terminal):
             what = entry.reason or f"{entry.frames} frames in {entry.seconds:.1f} s"
             line = f"[{COLORS[entry.status]}]{entry.status}[/] {escape(entry.folder)}: {escape(what)}"
@@ -176,7 +175,7 @@ def _run(run: BatchRun, console: Console) -> bool:
 
 
 def _print_summary(run: BatchRun, seconds: float, out: str, interrupted: bool, console: Console) -> None:
-    manifest: BatchManifest = run.manifest
+    manifest = run.manifest
     for note in run.notes:
         console.print(f"[yellow]{escape(note)}[/]")
     counts = ", ".join(f"{manifest.count(status)} {status}" for status in COLORS)

@@ -109,7 +109,7 @@ def _show_live(seed: int, threads: int | None) -> None:
 def _render_video(path: Path, street: Street, num_frames: int, progress: Progress) -> list[Labels]:
     """Write a street; its true labels."""
     from stmg.data.synthetic.scene import Scene
-    from stmg.outputs.h264 import write_h264
+    from stmg.outputs.videos import write_h264
 
     task = progress.add_task(f"rendering a {street.name}", total=num_frames, status="")
     scene = Scene(street.seed, SIZE, street.camera, FPS)
@@ -146,11 +146,10 @@ def _compare(folder: Path, segmenter: VideoSegmenter, truths: Sequence[Labels], 
 def _write_outputs(folder: Path, street: Street, runs: dict[str, Run], progress: Progress) -> None:
     """What stmg made offline, and beside it the network on every frame and copied labels."""
     from stmg.evaluation.comparison import COPIED, NETWORK, OFFLINE
-    from stmg.outputs.h264 import write_h264
-    from stmg.outputs.overlay_video import OverlayVideo
     from stmg.outputs.records import Records
-    from stmg.outputs.sink import Sinks
+    from stmg.outputs.sinks import Sinks
     from stmg.outputs.timeline import Timeline
+    from stmg.outputs.videos import OverlayVideo, write_h264
 
     beside, ours = (NETWORK, COPIED, OFFLINE), runs[OFFLINE].results
     task = progress.add_task("drawing", total=2 * len(ours), status="")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from contextlib import nullcontext
 from glob import glob
 from pathlib import Path
@@ -29,15 +28,13 @@ from stmg.cli.options import (
 )
 from stmg.cli.parsing import parse_scheduler
 from stmg.cli.progress import progress_bar
-from stmg.errors import SettingsError, SourceLostError
-from stmg.outputs.summary import Summary
-from stmg.signals import ignore_ending
+from stmg.errors import SettingsError
 
 if TYPE_CHECKING:
-    from stmg.outputs.sink import Sink
+    from stmg.outputs.sinks import Sink
     from stmg.segmenter import VideoSegmenter
-    from stmg.video.frames import Frame
-    from stmg.video.sources import VideoSource
+    from stmg.streaming.statistics import Statistics
+    from stmg.video.sources import FrameSource, VideoSource
 
 LOST = 1  # exit code where a live source broke off: nothing was wrong with what was typed
 
@@ -106,7 +103,8 @@ def segment(
     Writes an overlay video, a JSON line per frame and a timeline of what was computed. Ctrl-C keeps what is done.
     """
     from stmg.models.for_source import SourceSegmenters
-    from stmg.outputs.background import Background
+    from stmg.outputs.sinks import BackgroundSink
+    from stmg.outputs.summary import summary_lines, summary_table, summary_values, trouble_lines
     from stmg.video.pace import pace as pace_source
     from stmg.video.sources import open_video
 
@@ -121,22 +119,19 @@ def segment(
         notes = (*_unused_masks(segmenter, mode), *_stand_ins(segmenter, mode, exact), *_unpaced(mode, video, pace))
         for note in (*segmenter.runtime.notes, *notes):
             console.print(f"[yellow]{escape(note)}[/]")
-        sinks = Background(_make_sinks(source, out, save, video, segmenter, areas, background))
+        sinks = BackgroundSink(_make_sinks(source, out, save, video, segmenter, areas, background))
         frames = pace_source(video) if pace else video
         with segmenter.runtime.exact_patterns() if exact else nullcontext():
-            summary = Summary(mode, max_change=segmenter.settings.max_change)
-            _run(segmenter, frames, video.num_frames, sinks, console, summary)
-        summary.damaged = video.damaged
-        summary.dropped, summary.dropped_early = frames.dropped, frames.dropped_early
-    console.print(summary.table())
-    for line in (summary.line(), *summary.mode_lines(), *summary.audit_lines()):
+            statistics = _run(segmenter, frames, mode, video.num_frames, sinks, console)
+    console.print(summary_table(statistics))
+    for line in summary_lines(statistics, segmenter.settings.max_change):
         console.print(line, soft_wrap=True)
-    for line in summary.trouble_lines():
+    for line in trouble_lines(statistics):
         console.print(f"[yellow]{escape(line)}[/]", soft_wrap=True)
     console.print(f"written to [bold]{escape(str(out))}[/]", soft_wrap=True)
     if as_json:
-        print(json.dumps({"source": video.name, "model": model, "out": str(out), **summary.as_dict()}))
-    raise typer.Exit(INTERRUPTED if summary.interrupted else LOST if summary.lost else 0)
+        print(json.dumps({"source": video.name, "model": model, "out": str(out), **summary_values(statistics)}))
+    raise typer.Exit(INTERRUPTED if statistics.interrupted else LOST if statistics.lost else 0)
 
 
 def _default_mode(stream: StreamOptions, video: VideoSource, delay: int | None) -> str:
@@ -152,7 +147,7 @@ def _default_mode(stream: StreamOptions, video: VideoSource, delay: int | None) 
 
 
 def _check_timing(mode: str, video: VideoSource, pace: bool, delay: int | None) -> None:
-    """Refuse what the mode and the source do not go with."""
+    """Refuse options that do not fit the mode or the source."""
     if mode == "offline" and video.live and delay is None:
         raise SettingsError("--mode offline looks at frames to come, so a live source needs --delay FRAMES as well")
     if delay is not None and mode != "offline":
@@ -172,26 +167,19 @@ def _unpaced(mode: str, video: VideoSource, pace: bool) -> tuple[str, ...]:
 
 
 def _run(
-    segmenter: VideoSegmenter,
-    frames: Iterable[Frame],
-    num_frames: int | None,
-    sinks: Sink,
-    console: Console,
-    summary: Summary,
-) -> None:
-    """Segment into the sinks; the summary gets what was done, and what ended it early."""
-    with sinks, progress_bar(console) as progress:
-        task = progress.add_task("segmenting", total=num_frames, status="")
-        try:
-            for result in segmenter.stream(frames, mode=summary.mode):
-                sinks.write(result)
-                summary.add(result)
-                progress.update(task, advance=1, status=f"{summary.fps:.1f} FPS  {summary.shares()}")
-        except KeyboardInterrupt:
-            ignore_ending()  # closing the outputs takes a moment
-            summary.interrupted = True
-        except SourceLostError as error:
-            summary.lost = str(error)
+    segmenter: VideoSegmenter, source: FrameSource, mode: str, num_frames: int | None, sinks: Sink, console: Console
+) -> Statistics:
+    """Segment into the sinks, with a progress bar."""
+    from stmg.pipeline import run_pipeline
+    from stmg.streaming.statistics import Statistics
+
+    with sinks, progress_bar(console) as bar:
+        task = bar.add_task("segmenting", total=num_frames, status="")
+
+        def show(statistics: Statistics) -> None:
+            bar.update(task, advance=1, status=f"{statistics.fps:.1f} FPS  {statistics.shares()}")
+
+        return run_pipeline(segmenter, source, sinks, Statistics(mode), on_result=show, end_early=True)
 
 
 def _stand_ins(segmenter: VideoSegmenter, mode: str, exact: bool) -> tuple[str, ...]:
@@ -233,9 +221,8 @@ def _make_sinks(
 ) -> Sink:
     """The sinks of the outputs named in `save`; `out` is a video, or a folder for several outputs."""
     from stmg.outputs.choose import OUTPUTS, choose_outputs, make_sinks
-    from stmg.outputs.overlay_video import OverlayVideo
-    from stmg.outputs.sink import Sinks
-    from stmg.outputs.video_file import VIDEO_FORMATS
+    from stmg.outputs.sinks import Sinks
+    from stmg.outputs.videos import VIDEO_FORMATS, OverlayVideo
 
     fps = video.fps or 30.0
     if out.suffix.lower() in VIDEO_FORMATS and not out.is_dir():

@@ -1,4 +1,4 @@
-"""Batch: every video of a list segmented once, here or on Ray; what is done stays done when it is run again."""
+"""Batch: segments every video of a list once, here or on Ray. Run again, it does only what is missing."""
 
 from __future__ import annotations
 
@@ -8,17 +8,26 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from stmg.jobs.lock import lock_folder
-from stmg.jobs.manifest import Entry, Manifest
-from stmg.jobs.pool import LocalPool, Pool
-from stmg.jobs.storage import WORK, Folder, open_storage
-from stmg.jobs.task import CHUNK, BatchSettings, Figures, Outcome, Part, Task, read_marker
+from stmg.jobs.manifest import Manifest, ManifestEntry
+from stmg.jobs.storage import WORK, Folder, lock_folder, open_storage
+from stmg.jobs.task import (
+    CHUNK,
+    BatchSettings,
+    Outcome,
+    Part,
+    Task,
+    Totals,
+    find_totals,
+    is_of_older_version,
+    read_marker_content,
+)
 from stmg.jobs.videos import Video, find_videos, keep_names
+from stmg.jobs.worker import LocalPool, Pool
 from stmg.models.resolve import ModelSpec, as_spec
 
-READERS = 16  # markers read at once: on far storage each takes a while
+READERS = 16  # markers read at once: on remote storage each takes a while
 
 
 def batch(
@@ -36,8 +45,8 @@ def batch(
     chunk: int = CHUNK,
     ray: str | None = None,
     workers: int | None = None,
-) -> list[Entry]:
-    """Segment many videos; what became of each, as in the manifest.
+) -> list[ManifestEntry]:
+    """Segment many videos; the entry of each in the manifest.
 
     videos: files, folders, patterns, lists ending in .txt, or several of these; paths or URLs for fsspec.
     model: what `stmg.load` takes, or a `ModelSpec`.
@@ -45,9 +54,9 @@ def batch(
     save, areas, background, every, limit, fps: as `stmg segment` has them.
     chunk: frames after which a long video is cut into parts that workers share; 0 for never.
     ray: the address of a Ray cluster, or auto; None: in this process.
-    workers: the most that work at once on Ray; as many as there is room for if not given.
+    workers: maximum number of workers on Ray; None: as many as there is room for.
 
-    Run again it does what is missing. A video that cannot be segmented does not stop the others.
+    Run again, it does only what is missing. A video that cannot be segmented does not stop the others.
 
         for entry in stmg.batch("drives", "lite0-camvid", "out/drives"):
             print(entry.video, entry.status, entry.reason)
@@ -69,34 +78,34 @@ def batch(
     return list(run.manifest.entries.values())
 
 
-class Progress(NamedTuple):
-    """How far a batch has come."""
+class BatchProgress(NamedTuple):
+    """Progress of a batch."""
 
     size: float
-    """Bytes of video that were segmented."""
+    """Bytes of video segmented so far."""
     total: int
     """Bytes of the videos that were not done before."""
     videos: int
-    """That are done, failed or skipped."""
+    """Number of videos that are done, failed or skipped."""
     frames: int
     """Segmented in this run."""
 
 
 @dataclass
-class _Cut:
-    """A long video whose parts are worked on."""
+class _CutVideo:
+    """A long video whose parts are being segmented."""
 
     parts: tuple[Part, ...]
     left: int
-    figures: Figures = field(default_factory=Figures)
+    totals: Totals = field(default_factory=Totals)
     failure: str = ""
 
 
 class BatchRun:
     """One run over the videos of a batch.
 
-    `report` is called with the progress, often, `finished` with each entry of the manifest as it is made.
-    An interruption leaves the manifest written and what is done in its place.
+    `report` is called often with the progress, `finished` with each new entry of the manifest.
+    After an interruption the manifest is written and finished outputs are in place.
     """
 
     def __init__(
@@ -110,24 +119,24 @@ class BatchRun:
     ) -> None:
         _, path = open_storage(out)
         self.videos, self.settings = videos, settings
-        self.out = Folder(out if "://" in out else path)  # a whole path, for workers in other folders
+        self.out = Folder(out if "://" in out else path)  # absolute, for workers in other folders
         self.manifest = Manifest(self.out)
         self.notes: tuple[str, ...] = ()
         self._ray, self._workers = ray, workers
-        self.report: Callable[[Progress], None] = lambda progress: None
-        self.finished: Callable[[Entry], None] = lambda entry: None
+        self.report: Callable[[BatchProgress], None] = lambda progress: None
+        self.finished: Callable[[ManifestEntry], None] = lambda entry: None
         self._queue: deque[Task] = deque()
-        self._cuts: dict[str, _Cut] = {}
+        self._cuts: dict[str, _CutVideo] = {}
         self._size, self._total, self._frames = 0.0, 0, 0
 
     def run(self) -> None:
-        """Do what is missing. Another run that writes to the same folder on this machine is a `SettingsError`."""
+        """Do what is missing. A `SettingsError` if another run on this machine writes to the same folder."""
         with lock_folder(Path(self.out.path)) if self.out.is_local else nullcontext():
             self._run()
 
     def _run(self) -> None:
         if self.out.is_local:
-            self.out.remove(WORK)  # of a run that was killed
+            self.out.remove(WORK)  # left by a run that was killed
         self.videos = keep_names(self.videos, self.manifest.load())
         self._skip_done()
         try:
@@ -141,29 +150,36 @@ class BatchRun:
 
     def _skip_done(self) -> None:
         tasks = [Task(video, self.settings.key(video)) for video in self.videos]
+        older = 0
         with ThreadPoolExecutor(READERS) as readers:
-            before = readers.map(self._look_for, tasks)
-            for task, figures in zip(tasks, before, strict=True):
-                if isinstance(figures, OSError):
-                    self._add(task.video, "failed", Figures(), " ".join(str(figures).split()))
-                elif figures is None:
-                    self._queue.append(task)
-                    self._total += task.video.size
-                else:
-                    self._add(task.video, "skipped", figures, "done before")
+            for task, marker in zip(tasks, readers.map(self._read_marker, tasks), strict=True):
+                if isinstance(marker, OSError):
+                    self._add(task.video, "failed", Totals(), " ".join(str(marker).split()))
+                    continue
+                totals = find_totals(marker, task)
+                if totals is not None:
+                    self._add(task.video, "skipped", totals, "done before")
+                    continue
+                older += is_of_older_version(marker)
+                self._queue.append(task)
+                self._total += task.video.size
+        if older:
+            self.notes = (
+                f"{older} videos were done by an earlier version of stmg, whose settings cannot be compared with "
+                "these; they are done again",
+            )
 
-    def _look_for(self, task: Task) -> Figures | OSError | None:
-        """What a task took that was done before, None if it was not, or why that cannot be known."""
+    def _read_marker(self, task: Task) -> dict[str, Any] | OSError:
         try:
-            return read_marker(self.out, task)
-        except OSError as error:  # as of a name that is too long for the file system
+            return read_marker_content(self.out, task)
+        except OSError as error:  # such as a name that is too long for the file system
             return error
 
     def _work(self) -> None:
         pool = self._make_pool()
         running = 0
         try:
-            self.notes = pool.start()
+            self.notes += pool.start()
             while self._queue or running:
                 while self._queue and pool.has_room():
                     pool.submit(self._queue.popleft())
@@ -171,23 +187,23 @@ class BatchRun:
                 for outcome in pool.wait():
                     running -= 1
                     self._take(outcome)
-                self._tell(pool)
+                self._report(pool)
         finally:
             pool.close()
 
     def _make_pool(self) -> Pool:
         if self._ray is None:
-            pool = LocalPool(self.settings, self.out.url, lambda: self._tell(pool))
+            pool = LocalPool(self.settings, self.out.url, lambda: self._report(pool))
             return pool
         from stmg.jobs.ray_pool import RayPool
 
         return RayPool(self.settings, self.out.url, self._ray, self._workers)
 
     def _take(self, outcome: Outcome) -> None:
-        """Note what became of a task; cut videos bring tasks of their own, which go first."""
+        """Note the outcome of a task. The parts of a cut video become tasks, which go first."""
         task, video = outcome.task, outcome.task.video
         if outcome.status == "cut":
-            self._cuts[video.name] = _Cut(outcome.parts, len(outcome.parts))
+            self._cuts[video.name] = _CutVideo(outcome.parts, len(outcome.parts))
             share = 1 / len(outcome.parts)
             self._queue.extendleft(Task(video, task.key, part=part, share=share) for part in reversed(outcome.parts))
             return
@@ -195,25 +211,25 @@ class BatchRun:
             self._end(video, outcome, len(task.parts))
             return
         self._size += task.size
-        self._frames += outcome.figures.frames
+        self._frames += outcome.totals.frames
         if task.part is None:
             self._end(video, outcome, 1)
             return
         cut = self._cuts[video.name]
         cut.left -= 1
         cut.failure = cut.failure or outcome.reason
-        cut.figures = cut.figures.plus(outcome.figures)
+        cut.totals = cut.totals.plus(outcome.totals)
         if cut.left == 0 and cut.failure:
-            self._end(video, Outcome(task, "failed", cut.figures, cut.failure), len(cut.parts))
+            self._end(video, Outcome(task, "failed", cut.totals, cut.failure), len(cut.parts))
         elif cut.left == 0:
             self._queue.appendleft(Task(video, task.key, parts=cut.parts, share=0.0))
 
     def _end(self, video: Video, outcome: Outcome, parts: int) -> None:
-        self._add(video, outcome.status, outcome.figures, outcome.reason, parts)
+        self._add(video, outcome.status, outcome.totals, outcome.reason, parts)
 
-    def _add(self, video: Video, status: str, figures: Figures, reason: str = "", parts: int = 1) -> None:
-        self.finished(self.manifest.add(video, status, figures, reason, parts))
+    def _add(self, video: Video, status: str, totals: Totals, reason: str = "", parts: int = 1) -> None:
+        self.finished(self.manifest.add(video, status, totals, reason, parts))
 
-    def _tell(self, pool: Pool) -> None:
+    def _report(self, pool: Pool) -> None:
         ended = len(self.manifest.entries)
-        self.report(Progress(self._size + pool.progress(), self._total, ended, self._frames))
+        self.report(BatchProgress(self._size + pool.progress(), self._total, ended, self._frames))

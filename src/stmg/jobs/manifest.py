@@ -1,4 +1,4 @@
-"""Manifest: a line of JSON per video, what became of it and what it took."""
+"""Manifest: a line of JSON per video, with its status and totals."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import asdict, dataclass
 
 from stmg.files import build_dataclass
 from stmg.jobs.storage import Folder
-from stmg.jobs.task import Figures
+from stmg.jobs.task import Totals
 from stmg.jobs.videos import Video
 
 MANIFEST = "manifest.jsonl"
-SECONDS = 5.0  # between two times that it is written where nothing can be added to a file, as on object stores
+WRITE_SECONDS = 5.0  # between two writes of the whole file, on object stores, where nothing can be appended
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What became of a video."""
+class ManifestEntry:
+    """The result of a video."""
 
     video: str
     """Its path or URL, without user name, password and query."""
     folder: str
-    """Where its outputs are, within the output folder."""
+    """Of its outputs, within the output folder."""
     status: str
     """done, failed, or skipped: it was done before."""
     reason: str = ""
@@ -31,55 +31,45 @@ class Entry:
     frames: int = 0
     network_runs: int = 0
     seconds: float = 0.0
-    """Of a worker, or of several added up."""
+    """Of all workers, added up."""
     parts: int = 1
     """Into how many it was cut."""
     note: str = ""
-    """On what of it could not be decoded."""
+    """What could not be decoded."""
 
 
 class Manifest:
-    """The entries of a run, each written as it is made, on object stores every few seconds; what a crash loses of them,
-    markers know.
+    """The entries of a run. Each is written at once, on object stores every few seconds; a crash there loses some
+    entries, but no markers.
 
-    Those of earlier runs stay in the file, until the folder they are about gets another; of two the later counts.
+    Entries of earlier runs stay in the file until their folder gets another one; later entries override earlier ones.
     """
 
     def __init__(self, out: Folder) -> None:
-        self.entries: dict[str, Entry] = {}
-        self._earlier: dict[str, Entry] = {}
+        self.entries: dict[str, ManifestEntry] = {}
+        self._earlier: dict[str, ManifestEntry] = {}
         self._out = out
-        self._written: float | None = None  # when the whole of it was
+        self._written: float | None = None  # when the whole file was written
 
     def load(self) -> dict[str, str]:
-        """Read the entries of earlier runs; the video that each of their folders is about."""
+        """Read the entries of earlier runs; the video of each of their folders."""
         for line in (self._out.read(MANIFEST) or b"").splitlines():
             try:
-                entry = build_dataclass(Entry, json.loads(line))
+                entry = build_dataclass(ManifestEntry, json.loads(line))
             except (TypeError, ValueError):
-                continue  # a line that somebody else wrote
+                continue  # a line that stmg did not write
             self._earlier[entry.folder] = entry
         return {folder: entry.video for folder, entry in self._earlier.items()}
 
-    def add(self, video: Video, status: str, figures: Figures, reason: str = "", parts: int = 1) -> Entry:
-        seconds = round(figures.seconds, 3)
-        entry = Entry(
-            video.address,
-            video.name,
-            status,
-            reason,
-            figures.frames,
-            figures.network_runs,
-            seconds,
-            parts,
-            figures.note,
-        )
+    def add(self, video: Video, status: str, totals: Totals, reason: str = "", parts: int = 1) -> ManifestEntry:
+        rounded = totals._replace(seconds=round(totals.seconds, 3))
+        entry = ManifestEntry(video.address, video.name, status, reason, parts=parts, **rounded._asdict())
         self.entries[video.name] = entry
-        if self._written is None:  # whole, as half a line may end it, of a run that was killed
+        if self._written is None:  # the whole file, as a killed run may have left half a line at its end
             self.write()
         elif self._out.is_local:
             self._out.append(MANIFEST, _line(entry))
-        elif time.monotonic() - self._written > SECONDS:
+        elif time.monotonic() - self._written > WRITE_SECONDS:
             self.write()
         return entry
 
@@ -92,5 +82,5 @@ class Manifest:
         return Counter(entry.status for entry in self.entries.values())[status]
 
 
-def _line(entry: Entry) -> bytes:
+def _line(entry: ManifestEntry) -> bytes:
     return (json.dumps(asdict(entry), ensure_ascii=False) + "\n").encode()

@@ -1,10 +1,11 @@
 """Storage: folders and videos by fsspec: local paths, object stores such as s3:// and gs://, http:// for reading.
 
-Of fsspec's calls only those are used that take a name as it is: others, such as `rm`, take one with a [ for a pattern.
+Only calls of fsspec that take a name literally are used: others, such as `rm`, read a [ in it as a pattern.
 """
 
 from __future__ import annotations
 
+import os
 import posixpath
 import shutil
 import tempfile
@@ -19,12 +20,18 @@ from fsspec.implementations.local import LocalFileSystem
 
 from stmg.errors import MissingPackageError, SettingsError
 from stmg.files import path_inside, write_atomically
-from stmg.jobs.addresses import check_address, public_address
-from stmg.outputs.image_folder import MARKER
+from stmg.outputs.images import MARKER
+from stmg.video.addresses import check_web_address, public_address
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".lock"
 WORK = ".work"
-"""Folder of what is being written, in an output folder on this machine."""
-REQUESTS = 16  # files removed or moved at once: on far storage each takes a while
+"""Folder of unfinished outputs, in an output folder on this machine."""
+REQUESTS = 16  # files removed or moved at once: on remote storage each takes a while
 
 
 def open_storage(url: str) -> tuple[Any, str]:
@@ -38,7 +45,7 @@ def open_storage(url: str) -> tuple[Any, str]:
         raise SettingsError(
             f"{url} cannot be reached: {error}; give a path or a URL such as s3://bucket/videos"
         ) from None
-    check_address(path)
+    check_web_address(path)
     return system, posixpath.normpath(path) if is_local(system) else str(path)
 
 
@@ -47,13 +54,13 @@ def is_local(system: Any) -> bool:
 
 
 def full_name(system: Any, path: str) -> str:
-    """A path as `open_storage` takes it: with its protocol, unless it is on this machine."""
+    """A path as `open_storage` takes it: with its protocol, unless it is local."""
     return path if is_local(system) else str(system.unstrip_protocol(path))
 
 
 @contextmanager
 def fetch(url: str) -> Iterator[Path]:
-    """A video, file or folder of images, as a path on this machine: itself, or a copy that is gone afterwards."""
+    """A video, file or folder of images, as a local path: itself, or a temporary copy."""
     system, path = open_storage(url)
     if is_local(system):
         yield Path(path)
@@ -69,7 +76,7 @@ def fetch(url: str) -> Iterator[Path]:
 
 
 class Folder:
-    """A folder to write to. What is in it goes by names relative to it, with `/` between their parts."""
+    """A folder to write to. Names are relative to it, with `/` between their parts."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -85,7 +92,7 @@ class Folder:
         return content
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file whole or not at all."""
+        """Write a file completely or not at all."""
         if not self.is_local:
             self.system.pipe_file(self._at(name), data)
             return
@@ -94,14 +101,14 @@ class Folder:
         write_atomically(path, data)
 
     def append(self, name: str, data: bytes) -> None:
-        """Add to the end of a file on this machine; in object stores there is no adding."""
+        """Append to a local file; object stores cannot append."""
         assert self.is_local
         with Path(self._at(name)).open("ab") as file:
             file.write(data)
 
     @contextmanager
     def work_folder(self) -> Iterator[Path]:
-        """An empty folder on this machine to write to before `publish`; on the same disk as a local folder."""
+        """An empty local folder to write to before `publish`; on the same disk as this folder, if that is local."""
         parent = Path(self.path) / WORK if self.is_local else None
         if parent is not None:
             parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +116,7 @@ class Folder:
             yield Path(folder)
 
     def publish(self, folder: Path, name: str) -> None:
-        """Move what is in a work folder here, each entry in the place of what there was under its name."""
+        """Move the contents of a work folder here, replacing entries of the same names."""
         for entry in sorted(folder.iterdir()):
             remove = self.remove_images if entry.is_dir() else self.remove
             remove(f"{name}/{entry.name}")
@@ -123,7 +130,7 @@ class Folder:
                 self.system.put(list(map(str, files)), targets)
 
     def fetch(self, name: str, folder: Path) -> Path:
-        """A file here as a path on this machine: itself, or a copy in the folder given."""
+        """A file in here as a local path: itself, or a copy in `folder`."""
         if self.is_local:
             return Path(self._at(name))
         copy = folder / name.replace("/", "-")
@@ -155,7 +162,7 @@ class Folder:
             _for_each(self.system.rm_file, self.system.find(path))
 
     def check_images(self, name: str) -> None:
-        """Refuse a folder with files that stmg did not write, which new images would replace."""
+        """Refuse a folder with files that stmg did not write and new images would replace."""
         path = self._at(name)
         if not self.system.exists(f"{path}/{MARKER}") and self.system.find(path):
             raise SettingsError(f"{path} holds files that stmg did not write; choose another output folder")
@@ -164,7 +171,7 @@ class Folder:
         """Remove a folder of images that stmg wrote, if it is there."""
         self.check_images(name)
         files = self.system.find(self._at(name))
-        # Before the marker, without which what an interruption leaves would be refused.
+        # The marker last: without it, what an interruption leaves would be refused.
         _for_each(self.system.rm_file, [path for path in files if not path.endswith(f"/{MARKER}")])
         self.remove(name)
 
@@ -175,3 +182,45 @@ class Folder:
 def _for_each(work: Callable[[str], object], paths: Iterable[str]) -> None:
     with ThreadPoolExecutor(REQUESTS) as requests:
         list(requests.map(work, paths))
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder; a `SettingsError` if another run holds it.
+
+    The system releases the lock when the process ends, however it ends. On Windows, and on storage without locks,
+    nothing is locked.
+    """
+    if fcntl is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / LOCK
+    while True:
+        with path.open("a") as file:
+            _lock(file.fileno(), folder)
+            if not _is_file(path, file.fileno()):
+                continue  # a run that just ended removed it after it was opened here
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SettingsError(
+            f"another run is writing to {folder}; wait until it has ended, or choose another output folder"
+        ) from None
+    except OSError:
+        return  # this storage has no locks
+
+
+def _is_file(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

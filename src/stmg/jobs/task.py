@@ -1,40 +1,47 @@
-"""What goes between whoever hands out the work and the workers: settings, tasks and their outcomes, no frames."""
+"""Tasks: the work of a batch, its settings, outcomes and markers, which tell what is done. No frames."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from glob import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stmg.errors import MissingPackageError, SettingsError
 from stmg.jobs.storage import Folder
 from stmg.jobs.videos import Video
+from stmg.models.kinds import is_network, is_user_function
 from stmg.models.model_files import list_companion_files, list_model_files
 from stmg.models.resolve import ModelSpec, open_adapted
 from stmg.outputs.choose import choose_outputs
+from stmg.outputs.images import parse_color
 from stmg.streaming.offline import SEAM
+from stmg.streaming.statistics import Statistics
 
 CHUNK = 16 * SEAM
-"""Frames of a part of a long video, unless another number is given: about ten minutes."""
+"""Default number of frames of a part of a long video: about ten minutes."""
 MARKER = "done.json"
-"""The last file written of a video, or of a part: without it the others do not count."""
+"""The last file written of a video or a part. Without it the others do not count."""
+MARKER_FORMAT = 2
+"""Markers without it compared the settings as they were typed, and cannot be compared with these."""
 PARTS = ".parts"
-"""Folder of the parts of a video that is not yet joined."""
+"""Folder of the parts of a video that are not yet joined."""
 MODES = ("offline", "online")  # realtime depends on how fast the machine is
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSettings:
-    """How the videos of a batch are segmented, and what is written of each."""
+    """How the videos of a batch are segmented, and which outputs are written."""
 
     spec: ModelSpec
     mode: str = "offline"
     save: tuple[str, ...] | None = None
-    """Names of outputs, as `stmg segment --save` takes them; None: those it writes by default."""
+    """Names of outputs, as for `stmg segment --save`; None: its defaults."""
     areas: bool = False
     background: str | None = None
     every: int = 1
@@ -64,46 +71,85 @@ class BatchSettings:
 
     @property
     def may_cut(self) -> bool:
-        """Whether parts of a video, each on its own, are what the whole would be."""
+        """True if parts of a video, segmented on their own, have the labels of the whole."""
         return self.chunk > 0 and self.mode == "offline" and self.spec.streaming.get("max_change") is None
 
     def key(self, video: Video) -> str:
-        """Tells apart what another video, model or setting would give; not how the work was shared."""
-        same = replace(self, chunk=0, spec=replace(self.spec, threads=None))
-        text = repr((same, video.address, video.stamp, _model_stamps(self.spec)))
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        """Identifies video, model and settings, however they were written. Ways to share the work do not count."""
+        same = {
+            **{item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("save", "chunk")},
+            "spec": replace(make_portable(self.spec), threads=None),
+            "outputs": sorted(self.outputs),
+            "background": self.background and parse_color(self.background),
+            "video": (video.address, video.stamp),
+            "model files": sorted(_model_stamps(self.spec)),
+        }
+        return hashlib.sha256(json.dumps(_plain(same), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def make_portable(spec: ModelSpec) -> ModelSpec:
+    """A spec with absolute paths and no number of a GPU: the same in every folder and on every machine."""
+
+    def absolute(name: str) -> str:
+        file, colon, function = name.rpartition(":") if is_user_function(name) else (name, "", "")
+        # A folder may be called like a network, or like a package that holds the function.
+        is_file = Path(file).exists() and (file.endswith(".py") if colon else not is_network(name))
+        return f"{os.path.abspath(file)}{colon}{function}" if is_file else name
+
+    return replace(
+        spec,
+        name=absolute(spec.name),
+        weights=spec.weights and Path(os.path.abspath(spec.weights)),
+        network=spec.network and absolute(spec.network),
+        corrector=spec.corrector if spec.corrector in (None, "none") else absolute(spec.corrector),
+        device="cuda" if (spec.device or "").startswith("cuda") else spec.device,
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it. Objects that are no settings of ours are told apart by their `repr`."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {
+            "type": type(value).__name__,
+            **{item.name: _plain(getattr(value, item.name)) for item in fields(value)},
+        }
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, str | int | float) else repr(value)
 
 
 def _model_stamps(spec: ModelSpec) -> list[tuple[str, int, int]]:
-    """Sizes and times of the files of the model and its corrector, where they are here."""
+    """Sizes and times of the files of the model and its corrector, as far as they are on this machine."""
     files = [*_list_files_here(open_adapted(spec)), *list_companion_files(spec)]
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
 
 
 def _list_files_here(spec: ModelSpec) -> list[Path]:
-    """Files of the model itself; none of a name, behind which the weights stay what they are."""
+    """Files of the model itself; none for a shipped name or Hub id, whose weights never change."""
     path = Path(spec.name)
     if not path.exists():
         return []
     try:
         return list_model_files(spec)
-    except MissingPackageError:  # OpenVINO runs an ONNX file without the package that reads what belongs to it
+    except MissingPackageError:  # OpenVINO runs an ONNX file without the package that lists its files
         return sorted(path.parent.glob(f"{escape(path.name)}*"))
 
 
 class Part(NamedTuple):
-    """Some frames of a long video in a row; neighbors share the frame between them."""
+    """Consecutive frames of a long video. Neighboring parts share one frame."""
 
     number: int
     first: int
-    """Index of its first frame in the video, which the part before it writes."""
+    """Index of its first frame in the video. Except in the first part, the part before writes it."""
     last: int
     """Index of its last frame."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """A piece of work: a whole video, one part of it, or its parts to be joined."""
+    """A whole video, one part of it, or its parts to be joined."""
 
     video: Video
     key: str
@@ -111,37 +157,41 @@ class Task:
     parts: tuple[Part, ...] = ()
     """To be joined; empty if the task is not to join."""
     share: float = 1.0
-    """Of the work that the video is."""
+    """Of the work on the video."""
 
     @property
     def folder(self) -> str:
-        """Where its outputs go, within the output folder."""
+        """Of its outputs, within the output folder."""
         return self.video.name if self.part is None else f"{self.video.name}/{PARTS}/{self.part.number:06d}"
 
     @property
     def marker(self) -> str:
-        """What its marker says: of a part also which frames it is, as another `chunk` would have others."""
+        """The key in its marker. That of a part includes its frames, as they depend on `chunk`."""
         return self.key if self.part is None else f"{self.key}-{self.part.first}-{self.part.last}"
 
     @property
     def size(self) -> float:
-        """Bytes of video that the task is about."""
+        """Bytes of video that the task covers."""
         return self.share * self.video.size
 
 
-class Figures(NamedTuple):
-    """What a video took."""
+class Totals(NamedTuple):
+    """What is kept of the statistics of a video, in its marker and in the manifest."""
 
     frames: int = 0
     network_runs: int = 0
     """Frames that the network computed."""
     seconds: float = 0.0
-    """Of workers, added up."""
+    """Of all workers, added up."""
     note: str = ""
-    """On what of it could not be decoded."""
+    """What could not be decoded."""
 
-    def plus(self, other: Figures) -> Figures:
-        return Figures(
+    @classmethod
+    def of(cls, statistics: Statistics, seconds: float) -> Totals:
+        return cls(statistics.num_frames, statistics.network_runs, seconds, statistics.damaged or "")
+
+    def plus(self, other: Totals) -> Totals:
+        return Totals(
             self.frames + other.frames,
             self.network_runs + other.network_runs,
             self.seconds + other.seconds,
@@ -149,27 +199,43 @@ class Figures(NamedTuple):
         )
 
 
-NOTHING = Figures()
+NO_TOTALS = Totals()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a task."""
+    """The result of a task."""
 
     task: Task
     status: str
-    """done, failed, or cut: into parts, each of which is a task of its own now."""
-    figures: Figures = NOTHING
+    """done, failed, or cut: into parts, each of which becomes a task."""
+    totals: Totals = NO_TOTALS
     reason: str = ""
     """Why it failed, in a line."""
     parts: tuple[Part, ...] = ()
 
 
-def read_marker(out: Folder, task: Task) -> Figures | None:
-    """The figures of a task that was done before; None if it was not, or not to the end."""
+def read_marker(out: Folder, task: Task) -> Totals | None:
+    """The totals of a task that was completed before; else None."""
+    return find_totals(read_marker_content(out, task), task)
+
+
+def read_marker_content(out: Folder, task: Task) -> dict[str, Any]:
+    """What the marker of a task holds; empty if there is none that can be read."""
     try:
         content = json.loads(out.read(f"{task.folder}/{MARKER}") or b"{}")
-        is_same = content["key"] == task.marker
-        return Figures(**{name: content[name] for name in Figures._fields}) if is_same else None
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def find_totals(content: Mapping[str, Any], task: Task) -> Totals | None:
+    """The totals in a marker; None if it is not of this very task."""
+    if content.get("format") != MARKER_FORMAT or content.get("key") != task.marker:
         return None
+    return Totals(**{name: content[name] for name in Totals._fields if name in content})
+
+
+def is_of_older_version(content: Mapping[str, Any]) -> bool:
+    """True for a marker whose key cannot be compared with those of this version."""
+    return "key" in content and content.get("format") != MARKER_FORMAT

@@ -1,4 +1,4 @@
-"""Videos: the files that folders, patterns, lists and single names stand for, each with a name for its outputs."""
+"""Videos of a batch: the files that folders, patterns, lists and single names stand for, each with its own name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from fsspec.utils import get_protocol
 
 from stmg.errors import SettingsError, VideoError
 from stmg.files import path_inside, quote
-from stmg.jobs.addresses import hide_secrets, public_address, short_hash
 from stmg.jobs.storage import full_name, open_storage
+from stmg.video.addresses import hide_secrets, public_address, short_hash
 from stmg.video.readers import IMAGE_SUFFIXES, VIDEO_SUFFIXES, natural_order
 
 LIST_SUFFIX = ".txt"
-READERS = 16  # files looked up at once for what a listing does not say: over the web each takes a while
-# By which storages tell versions apart.
-_CHANGES = ("etag", "ETag", "mtime", "LastModified", "Last-Modified", "updated", "created")
+READERS = 16  # files looked up at once for details missing from a listing: over the web each takes a while
+# What storages call the version of a file.
+_VERSIONS = ("etag", "ETag", "mtime", "LastModified", "Last-Modified", "updated", "created")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Video:
 
     @property
     def address(self) -> str:
-        """The source without what is secret: what is written down, and what the video is known by."""
+        """The source without secrets: written to files, and identifies the video."""
         return public_address(self.source)
 
 
@@ -48,12 +48,11 @@ def find_videos(arguments: Iterable[str | Path], without: str | None = None) -> 
     """The videos that arguments name, each once, in natural order of their names.
 
     An argument is a video; a folder, for all videos below it, or for its images as the frames of one video; a pattern
-    such as "drives/*.mp4", unless there is a file or folder of that very name; or a .txt file with one argument a line.
-    Outputs are named by the path below the folder or below where the pattern begins; of single videos, below the folder
-    that holds them all.
+    such as "drives/*.mp4", unless a file or folder has that very name; or a .txt file with one argument a line.
+    Outputs are named by the path below the folder, or below the fixed part of the pattern; those of single videos,
+    below the folder that they share.
 
-    without: a folder that is not searched, where the outputs go; an error if all of the videos lie there, or a single
-        one does.
+    without: the output folder, which is not searched. It is an error if all videos, or a video named alone, lie there.
     """
     videos: dict[str, Video] = {}
     singles: list[Video] = []
@@ -95,9 +94,9 @@ def _add(videos: dict[str, Video], found: Iterable[Video]) -> None:
 
 
 def keep_names(videos: list[Video], owners: Mapping[str, str]) -> list[Video]:
-    """Videos under the names they had before, so that others beside them neither rename nor replace what is done.
+    """Videos under their names of earlier runs, so that new videos neither rename nor replace finished ones.
 
-    owners: addresses by name. A new video, whose name another has, gets the hash of its address as well.
+    owners: addresses by name. A new video whose name is taken also gets the hash of its address.
     """
     names = {address: name for name, address in owners.items()}
     kept = [replace(video, name=names.get(video.address) or video.name) for video in videos]
@@ -108,7 +107,7 @@ def keep_names(videos: list[Video], owners: Mapping[str, str]) -> list[Video]:
 
 
 def _leave_out(videos: Mapping[str, Video], singles: Iterable[Video], folder: str) -> dict[str, Video]:
-    """The videos that do not lie in the output folder; an error if that is none, or one that was named lies there."""
+    """The videos outside the output folder; an error if there is none, or if a video named alone lies inside."""
     below = f"{full_name(*open_storage(folder))}/"
     outside = {address: video for address, video in videos.items() if not video.source.startswith(below)}
     if videos and not outside:
@@ -120,7 +119,7 @@ def _leave_out(videos: Mapping[str, Video], singles: Iterable[Video], folder: st
 
 
 def _refuse_host(system: Any, argument: str) -> None:
-    """An error for an address that names a machine, as ftp:// does: paths there do not say which one."""
+    """Refuse an address that names a machine, as ftp:// does: paths there lack the machine."""
     if type(system)._get_kwargs_from_urls(argument).get("host"):
         raise SettingsError(
             f"videos are not read from {get_protocol(argument)}://; copy them here, or give a path, an object store "
@@ -151,7 +150,7 @@ def _read_lists(arguments: Iterable[str]) -> Iterable[str]:
 
 
 def _fixed_part(pattern: str) -> str:
-    """The folder up to where a pattern begins."""
+    """The folder before the first wildcard of a pattern."""
     parts = pattern.split("/")
     first = next(at for at, part in enumerate(parts) if any(letter in part for letter in "*?["))
     return "/".join(parts[:first])
@@ -184,12 +183,12 @@ def _describe(system: Any, files: Mapping[str, Mapping[str, Any]], root: str) ->
 
 
 def _complete(system: Any, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Files with their sizes and times, which listings of the web do not hold."""
+    """Files with their sizes and times, which listings of the web lack."""
 
     def complete(path: str) -> Mapping[str, Any]:
         try:
             info: Mapping[str, Any] = system.info(path)
-        except OSError:  # a worker will say what is wrong with it
+        except OSError:  # the worker reports what is wrong with it
             return files[path]
         return info
 
@@ -211,12 +210,12 @@ def _check_name(video: Video) -> Video:
 
 
 def _stamp(info: Mapping[str, Any]) -> str:
-    version = next((info[key] for key in _CHANGES if info.get(key)), "")
+    version = next((info[key] for key in _VERSIONS if info.get(key)), "")
     return f"{info.get('size')}-{version}"
 
 
 def _rename(singles: list[Video]) -> list[Video]:
-    """Single videos, named by their paths below the folder that holds them all."""
+    """Single videos, named by their paths below the folder that they share."""
     folders = {posixpath.dirname(video.address) for video in singles}
     if len(folders) < 2:
         return singles
@@ -226,7 +225,7 @@ def _rename(singles: list[Video]) -> list[Video]:
 
 
 def _tell_apart(videos: Iterable[Video]) -> list[Video]:
-    """Videos of one name from several arguments get the hash of their address as well."""
+    """Videos of one name from several arguments also get the hash of their address."""
     videos = list(videos)
     counts = Counter(video.name for video in videos)
     return [video if counts[video.name] == 1 else _add_hash(video) for video in videos]

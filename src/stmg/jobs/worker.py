@@ -1,4 +1,4 @@
-"""Worker: loads the model once and does one task after the other; what it gives back is an outcome, never frames."""
+"""Worker: loads the model once and does one task after the other. It returns outcomes, never frames. A pool of one."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from stmg.errors import SettingsError
-from stmg.jobs.addresses import hide_secrets
-from stmg.jobs.parts import IMAGES, join_parts
+from stmg.jobs.parts import cut_frames, join_parts
 from stmg.jobs.storage import Folder, fetch
-from stmg.jobs.task import MARKER, PARTS, BatchSettings, Figures, Outcome, Part, Task, read_marker
+from stmg.jobs.task import MARKER, MARKER_FORMAT, PARTS, BatchSettings, Outcome, Part, Task, Totals, read_marker
 from stmg.models.for_source import SourceSegmenters
-from stmg.outputs.background import Background
-from stmg.outputs.choose import OUTPUTS, make_sinks
-from stmg.outputs.summary import Summary
+from stmg.outputs.choose import IMAGES, OUTPUTS, make_sinks
+from stmg.outputs.sinks import BackgroundSink
+from stmg.pipeline import run_pipeline
+from stmg.streaming.statistics import Statistics
+from stmg.video.addresses import hide_secrets
 from stmg.video.sources import VideoSource, open_video
 from stmg.video.span import count_frames, open_span
 
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """Segments the videos of a batch, one at a time; `tick` is called after every frame."""
+    """Segments the videos of a batch, one at a time. `on_frame` is called after every frame."""
 
-    def __init__(self, settings: BatchSettings, out: str, tick: Callable[[], None] | None = None) -> None:
-        self.settings, self.out, self._tick = settings, Folder(out), tick
+    def __init__(self, settings: BatchSettings, out: str, on_frame: Callable[[], None] | None = None) -> None:
+        self.settings, self.out, self._on_frame = settings, Folder(out), on_frame
         self._segmenters = SourceSegmenters(settings.spec)
         self._progress = (0, 0)
 
@@ -43,21 +44,18 @@ class Worker:
         return min(1.0, done / total) if total else 0.0
 
     def run(self, task: Task) -> Outcome:
-        """Do a task. What is wrong with a video is an outcome, not an error."""
+        """Do a task. A problem with a video is an outcome, not an error."""
         started = time.perf_counter()
         self._progress = (0, 0)
         try:
-            outcome = self._finished(task) or (self._join(task) if task.parts else self._segment(task, started))
+            totals = read_marker(self.out, task)  # it may be done by a run that was stopped or a machine that was lost
+            if totals is not None:
+                return Outcome(task, "done", totals)
+            return self._join(task) if task.parts else self._segment(task, started)
         except Exception as error:
             line = hide_secrets(" ".join(str(error).split()), task.video.source) or "no reason given"
             kind = "" if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: "
-            return Outcome(task, "failed", Figures(seconds=time.perf_counter() - started), kind + line)
-        return outcome
-
-    def _finished(self, task: Task) -> Outcome | None:
-        """The outcome of a task that was done before, by a run that was stopped or a machine that was lost."""
-        figures = read_marker(self.out, task)
-        return None if figures is None else Outcome(task, "done", figures)
+            return Outcome(task, "failed", Totals(seconds=time.perf_counter() - started), kind + line)
 
     def _segment(self, task: Task, started: float) -> Outcome:
         for output in self.settings.outputs:
@@ -69,12 +67,10 @@ class Worker:
                 if parts:
                     return Outcome(task, "cut", parts=parts)
             with self._open(path, task.part) as video, self.out.work_folder() as folder:
-                segmenter = self._segmenters.open(video.size)
-                summary = self._stream(segmenter, video, folder, task)
-                seconds = time.perf_counter() - started
-                figures = Figures(summary.num_frames, summary.runs, seconds, video.damaged or "")
-                self._publish(task, folder, figures)
-        return Outcome(task, "done", figures)
+                statistics = self._stream(self._segmenters.open(video.size), video, folder, task)
+                totals = Totals.of(statistics, time.perf_counter() - started)
+                self._publish(task, folder, totals)
+        return Outcome(task, "done", totals)
 
     @contextmanager
     def _open(self, path: Path, part: Part | None) -> Iterator[VideoSource]:
@@ -86,12 +82,11 @@ class Worker:
             with open_span(path, part.first, part.last, every=settings.every) as video:
                 yield video
 
-    def _stream(self, segmenter: VideoSegmenter, video: VideoSource, folder: Path, task: Task) -> Summary:
+    def _stream(self, segmenter: VideoSegmenter, video: VideoSource, folder: Path, task: Task) -> Statistics:
         settings, part = self.settings, task.part
         names = list(settings.outputs)
         if part is not None:  # the timeline is drawn of the whole, from the records
-            names = [*dict.fromkeys(["records", *names])]
-            names = [name for name in names if name != "timeline"]
+            names = [name for name in dict.fromkeys(["records", *names]) if name != "timeline"]
         sinks = make_sinks(
             names,
             folder,
@@ -102,20 +97,20 @@ class Worker:
             areas=settings.areas,
             background=settings.background,
         )
-        known = None if part is None or part.number == 0 else part.first  # the part before it writes that frame
-        summary = Summary(settings.mode)
-        with Background(sinks) as sink:
-            for result in segmenter.stream(video, mode=settings.mode):
-                if result.index != known:
-                    sink.write(result)
-                    summary.add(result)
-                self._progress = (summary.num_frames, video.num_frames or 0)
-                if self._tick is not None:
-                    self._tick()
-        return summary
+        # The part before writes the frame that both have.
+        shared = None if part is None or part.number == 0 else part.first
+        with BackgroundSink(sinks) as sink:
+
+            def note_progress(statistics: Statistics) -> None:
+                self._progress = (statistics.num_frames, video.num_frames or 0)
+                if self._on_frame is not None:
+                    self._on_frame()
+
+            statistics = Statistics(settings.mode)
+            return run_pipeline(segmenter, video, sink, statistics, skip=shared, on_result=note_progress)
 
     def _cut(self, path: Path) -> tuple[Part, ...]:
-        """The parts of a long video; none if it is short, or its parts might not give what the whole does."""
+        """The parts of a long video; none if it is short, or if its parts might not give the labels of the whole."""
         settings = self.settings
         if not settings.may_cut or not path.is_file():
             return ()
@@ -124,48 +119,83 @@ class Worker:
         if estimate is None or estimate < 1.5 * settings.chunk:
             return ()
         if self._segmenters.open(size).needs_fit:
-            return ()  # it is measured where it runs, and may come out differently on another machine
+            return ()  # motion is chosen by measuring, which may choose another on another machine
         count = count_frames(path)
         return () if count is None else cut_frames(count, settings.chunk, settings.every, settings.limit)
 
     def _join(self, task: Task) -> Outcome:
         with self.out.work_folder() as folder:
-            figures = join_parts(self.out, task, self.settings.outputs, folder)
-            self._publish(task, folder, figures)
-        return Outcome(task, "done", figures)
+            totals = join_parts(self.out, task, self.settings.outputs, folder)
+            self._publish(task, folder, totals)
+        return Outcome(task, "done", totals)
 
-    def _publish(self, task: Task, folder: Path, figures: Figures) -> None:
-        """Put outputs in their place; the marker goes first where it is old, and comes last where it is new."""
+    def _publish(self, task: Task, folder: Path, totals: Totals) -> None:
+        """Move the outputs into place. The old marker is removed first, the new one is written last."""
         self.out.remove(f"{task.folder}/{MARKER}")
         self.out.publish(folder, task.folder)
         if task.part is None:
             self._remove_others(task)
-        content = {"key": task.marker, "source": task.video.address, **figures._asdict()}
+        content = {"format": MARKER_FORMAT, "key": task.marker, "source": task.video.address, **totals._asdict()}
         self.out.write(f"{task.folder}/{MARKER}", json.dumps(content).encode())
         if task.part is None:
             self.out.remove(f"{task.folder}/{PARTS}")
 
     def _remove_others(self, task: Task) -> None:
-        """Remove what an earlier run wrote and this one does not: it may be of another video, model or setting."""
+        """Remove outputs of an earlier run that this one does not write: their video or settings may differ."""
         for output, name in OUTPUTS.items():
             if output not in self.settings.outputs:
                 remove = self.out.remove_images if output in IMAGES else self.out.remove
-                with suppress(SettingsError):  # files that stmg did not write stay
+                with suppress(SettingsError):  # files that stmg did not write are kept
                     remove(f"{task.folder}/{name}")
 
 
-def cut_frames(count: int, chunk: int, every: int = 1, limit: int | None = None) -> tuple[Part, ...]:
-    """The parts of a video of so many frames, of which each `every`th is taken; none if one would do.
+class Pool(Protocol):
+    """Takes tasks and returns their outcomes, in any order. Here there is one for this process; `ray_pool.py` has
+    another."""
 
-    Each begins with the frame that the one before ends with, and a last part may be half as long again, or half.
-    """
-    taken = -(-count // every)
-    taken = taken if limit is None else min(taken, limit)
-    number = round(taken / chunk)
-    if number < 2:
-        return ()
-    starts = [chunk * at for at in range(number)]
-    return tuple(
-        Part(at, start * every, last * every)
-        for at, (start, last) in enumerate(zip(starts, [*starts[1:], taken - 1], strict=True))
-    )
+    def start(self) -> tuple[str, ...]:
+        """Load the model; notes on it. An error if no worker can."""
+
+    def has_room(self) -> bool:
+        """True if a task submitted now would begin at once."""
+
+    def submit(self, task: Task) -> None:
+        """Hand in a task."""
+
+    def wait(self) -> Iterator[Outcome]:
+        """The outcomes of the next second or so, perhaps none."""
+
+    def progress(self) -> float:
+        """How much of the running tasks is done, in bytes of video."""
+
+    def close(self) -> None:
+        """Stop all running tasks."""
+
+
+class LocalPool:
+    """One worker in this process. `on_frame` is called after every frame."""
+
+    def __init__(self, settings: BatchSettings, out: str, on_frame: Callable[[], None]) -> None:
+        self._worker = Worker(settings, out, on_frame)
+        self._task: Task | None = None
+
+    def start(self) -> tuple[str, ...]:
+        return self._worker.load()
+
+    def has_room(self) -> bool:
+        return self._task is None
+
+    def submit(self, task: Task) -> None:
+        self._task = task
+
+    def wait(self) -> Iterator[Outcome]:
+        if self._task is not None:
+            outcome = self._worker.run(self._task)
+            self._task = None
+            yield outcome
+
+    def progress(self) -> float:
+        return 0.0 if self._task is None else self._worker.progress() * self._task.size
+
+    def close(self) -> None:
+        """Nothing runs between two calls."""

@@ -1,4 +1,4 @@
-"""The outputs that a user can choose among, by name, and the sinks that write them into a folder."""
+"""The outputs that users choose by name, and the sinks that write them into a folder."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
-from stmg.outputs.alpha import AlphaImages, AlphaVideo
-from stmg.outputs.cutout import CutoutImages, parse_color
-from stmg.outputs.label_images import LabelImages
-from stmg.outputs.overlay_video import OverlayVideo
+from stmg.outputs.images import AlphaImages, CutoutImages, LabelImages, parse_color
 from stmg.outputs.records import Records
-from stmg.outputs.sink import Sink, Sinks
+from stmg.outputs.sinks import Sink, Sinks
 from stmg.outputs.timeline import Timeline
+from stmg.outputs.videos import AlphaVideo, OverlayVideo
 
 OUTPUTS = {
     "overlay": "overlay.mp4",
@@ -28,14 +26,16 @@ OUTPUTS = {
     "cutout": "cutout",
 }
 """File or folder of each output, by its name."""
+IMAGES, VIDEOS = ("labels", "alpha-images", "cutout"), ("overlay", "alpha")
+"""Those that are folders of images, and those that are videos."""
 
 
 def choose_outputs(save: Sequence[str] | None, *, areas: bool = False, background: str | None = None) -> list[str]:
-    """The names of the outputs to write; an error for a name that is none, or an option that none of them uses."""
+    """The names of the outputs to write; an error for an unknown name, or an option that none of them uses."""
     unknown = [name for name in save or () if name not in OUTPUTS]
     if unknown:
         raise SettingsError(f"--save is {', '.join(OUTPUTS)}; got {unknown[0]!r}")
-    if save is None:  # the timeline is drawn where matplotlib is installed, and is no reason to stop where it is not
+    if save is None:  # the timeline by default only where matplotlib is installed
         save = ["overlay", "records", *(["timeline"] if find_spec("matplotlib") else [])]
     if areas and "records" not in save:
         raise SettingsError("--areas are written into the records; add --save records")
@@ -57,7 +57,7 @@ def make_sinks(
     areas: bool = False,
     background: str | None = None,
 ) -> Sinks:
-    """Sinks that write these outputs into a folder, which is made if it does not exist."""
+    """Sinks that write these outputs into a folder, which is created if needed."""
     color = None if background is None else parse_color(background)
     folder.mkdir(parents=True, exist_ok=True)
     makers: dict[str, Callable[[Path], Sink]] = {

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stmg.outputs.sink import FileSink
+from stmg.outputs.sinks import FileSink
 from stmg.streaming.audit import Audit
 from stmg.streaming.state import FrameResult
 from stmg.video.labels import IGNORE

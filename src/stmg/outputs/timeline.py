@@ -12,7 +12,7 @@ import numpy as np
 
 from stmg.errors import MissingPackageError, install_command
 from stmg.files import write_atomically
-from stmg.outputs.sink import FileSink
+from stmg.outputs.sinks import FileSink
 from stmg.streaming.schedulers import Level
 from stmg.streaming.state import FrameResult
 

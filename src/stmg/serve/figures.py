@@ -1,26 +1,24 @@
-"""Figures of a stream: rates, latency, anchors, audit, and a point per frame for the timeline."""
+"""Figures of a live stream: rates, latency, anchors, audits, and a point per frame for the timeline."""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from bisect import bisect_left
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from stmg.outputs.records import measure_areas
 from stmg.streaming.state import FrameResult
+from stmg.streaming.statistics import Statistics
 
 SECONDS = 5.0  # over which rates are measured
-FRAMES = 300  # over which latency is
+FRAMES = 300  # over which latency is measured
 HISTORY = 450  # points of the timeline that are kept
 TREND = 40  # audits that are kept
-BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Of the histogram of latency, in seconds."""
-AREAS_EVERY = 1.0  # seconds
+AREAS_EVERY = 1.0  # seconds between two measurements of areas
 
 
 class Point(NamedTuple):
@@ -29,21 +27,21 @@ class Point(NamedTuple):
     number: int
     """Counts the results of the stream, from 1."""
     seconds: float
-    """When its result was there, since the stream was added."""
+    """Time of its result, since the stream was added."""
     level: str
     anchored: bool
-    """Whether it is the first frame shown from another run of the network than the one before."""
+    """True on the first frame that shows a new result of the network."""
     distortion: float | None
     drift: float | None
     """Distortion added up since the frame that the labels come from."""
     latency_ms: float
     audit: float | None
-    """Share of the pixels that the network changed of what was shown."""
+    """Share of the pixels by which the network differed from the labels shown."""
 
 
 @dataclass(frozen=True)
-class StreamFigures:
-    """The figures of a stream, now."""
+class LiveFigures:
+    """The figures of a stream at one moment."""
 
     source_fps: float = 0.0
     """Frames that the source delivered."""
@@ -56,11 +54,11 @@ class StreamFigures:
     latency_p50_ms: float | None = None
     latency_p95_ms: float | None = None
     network_ms: float | None = None
-    """What a run takes, median."""
+    """Median duration of a run of the network."""
     anchor_frames: int | None = None
     """Frames between the one shown and the one its labels come from."""
     anchor_ms: float | None = None
-    """How old the computed frame is that the labels come from, as the frames' times tell."""
+    """Age of the computed frame that the labels come from, by the times of the frames."""
     frame_index: int | None = None
     frame_size: tuple[int, int] | None = None
     """(height, width)."""
@@ -82,20 +80,12 @@ class StreamFigures:
     audits: int = 0
 
 
-class Latencies(NamedTuple):
-    """A histogram as Prometheus wants it."""
+class LiveStatistics(Statistics):
+    """Statistics of a stream that goes on, and of its last seconds; written by its threads, read by anyone."""
 
-    counts: tuple[int, ...]
-    """Of each bucket, the last one without an upper bound."""
-    seconds: float
-    """Sum."""
-
-
-class FigureCounter:
-    """Counts what a stream does; written by its threads, read by anyone."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._lock, self._start = clock, threading.Lock(), clock()
+    def __init__(self, class_names: Sequence[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._class_names, self._clock, self._lock, self._begun = class_names, clock, threading.Lock(), clock()
         self._arrived, self._results, self._dropped_rate, self._runs = (_Rate(clock) for _ in range(4))
         self._latencies: deque[float] = deque(maxlen=FRAMES)
         self._network_ms: deque[float] = deque(maxlen=FRAMES // 10)
@@ -103,86 +93,82 @@ class FigureCounter:
         self._steps: deque[float] = deque(maxlen=FRAMES)
         self._times: deque[float | None] = deque(maxlen=FRAMES)
         self._trend: deque[float] = deque(maxlen=TREND)
-        self._levels: Counter[str] = Counter()
-        self._histogram, self._seconds = [0] * (len(BUCKETS) + 1), 0.0
-        self._dropped = self._network_runs = self._reconnects = self._audits = self._number = 0
+        self._reconnects = 0
         self._last: FrameResult | None = None
         self._last_at = self._areas_at = -math.inf
         self._areas: dict[str, float] = {}
 
     def arrive(self, newly_dropped: int) -> None:
-        """A frame came from the source, and so many were dropped before it."""
+        """Count a frame from the source, and those dropped before it."""
         with self._lock:
             self._arrived.add(1 + newly_dropped)
             self._dropped_rate.add(newly_dropped)
-            self._dropped += newly_dropped
+            self.dropped += newly_dropped
 
-    def run_network(self, milliseconds: float | None) -> None:
-        """The network ran, for so long if that is known."""
+    def time_network(self, milliseconds: float) -> None:
+        """Note how long a run of the network took."""
         with self._lock:
-            self._runs.add(1)
-            self._network_runs += 1
-            if milliseconds is not None:
-                self._network_ms.append(milliseconds)
+            self._network_ms.append(milliseconds)
 
     def reconnect(self) -> None:
         with self._lock:
             self._reconnects += 1
 
-    def take(self, result: FrameResult, mode: str, class_names: tuple[str, ...] = ()) -> Point:
-        """A result is there; its point on the timeline."""
+    def add(self, result: FrameResult) -> None:
         now = self._clock()
-        areas = measure_areas(result, class_names) if now - self._areas_at >= AREAS_EVERY else None
+        areas = measure_areas(result, self._class_names) if now - self._areas_at >= AREAS_EVERY else None
         with self._lock:
-            self._number += 1
+            runs = self.network_runs
+            super().add(result)
+            is_computed = self.network_runs > runs
+            self._runs.add(int(is_computed))
+            if is_computed and self.mode == "online":
+                self._network_ms.append(result.latency_ms)
             self._results.add(1)
-            self._levels[str(result.level)] += 1
             self._latencies.append(result.latency_ms)
-            self._histogram[bisect_left(BUCKETS, result.latency_ms / 1000)] += 1
-            self._seconds += result.latency_ms / 1000
-            before = self._last
-            anchored = not result.stale and (
-                before is None or before.stale or result.anchor_distance != before.anchor_distance + 1
-            )
             self._steps.append(0.0 if math.isnan(result.distortion) else result.distortion)
             self._times.append(result.time)
-            drift = result.drift
-            if mode == "realtime":  # which reports the change of each step alone
-                drift = sum(list(self._steps)[-result.anchor_distance :]) if result.anchor_distance else 0.0
             if result.audit is not None:
-                self._audits += 1
                 self._trend.append(round(result.audit.changed, 5))
-            point = Point(
-                self._number,
-                round(now - self._start, 3),
-                str(result.level),
-                anchored,
-                None if math.isnan(result.distortion) else round(result.distortion, 4),
-                None if math.isnan(drift) else round(drift, 4),
-                round(result.latency_ms, 2),
-                None if result.audit is None else round(result.audit.changed, 4),
-            )
-            self._points.append(point)
+            self._points.append(self._make_point(result, now, is_computed))
             self._last, self._last_at = result, now
             if areas is not None:
                 self._areas, self._areas_at = areas, now
-        return point
+
+    def _make_point(self, result: FrameResult, now: float, is_computed: bool) -> Point:
+        drift = result.drift
+        if self.mode == "realtime":  # its results hold the change of each step alone
+            drift = sum(list(self._steps)[-result.anchor_distance :]) if result.anchor_distance else 0.0
+        return Point(
+            self.num_frames,
+            round(now - self._begun, 3),
+            str(result.level),
+            is_computed,
+            None if math.isnan(result.distortion) else round(result.distortion, 4),
+            None if math.isnan(drift) else round(drift, 4),
+            round(result.latency_ms, 2),
+            None if result.audit is None else round(result.audit.changed, 4),
+        )
 
     def points(self, after: int = 0) -> list[Point]:
         """The timeline after the point of this number."""
         with self._lock:
             return [point for point in self._points if point.number > after]
 
-    def latencies(self) -> Latencies:
+    def histogram(self, bounds: Sequence[float]) -> tuple[list[int], float]:
+        """How many results were within each bound of latency, then all; and their latency added up. In seconds."""
         with self._lock:
-            return Latencies(tuple(self._histogram), self._seconds)
+            counts = [
+                sum(count for tenths, count in self.latencies.items() if tenths <= 10_000 * bound) for bound in bounds
+            ]
+            return [*counts, self.num_frames], sum(self.milliseconds.values()) / 1000
 
-    def read(self) -> StreamFigures:
+    def read(self) -> LiveFigures:
         """The figures, now."""
         with self._lock:
             last, ordered = self._last, sorted(self._latencies)
             trend, distance = tuple(self._trend), None if self._last is None else self._last.anchor_distance
-            return StreamFigures(
+            return LiveFigures(
                 source_fps=self._arrived.value(),
                 process_fps=self._results.value(),
                 skipped_fps=self._dropped_rate.value(),
@@ -199,11 +185,11 @@ class FigureCounter:
                 audit_mean=round(sum(trend) / len(trend), 5) if trend else None,
                 audit_trend=trend,
                 areas=dict(self._areas),
-                frames=dict(self._levels),
-                dropped=self._dropped,
-                network_runs=self._network_runs,
+                frames=dict(self.frames),
+                dropped=self.dropped,
+                network_runs=self.network_runs,
                 reconnects=self._reconnects,
-                audits=self._audits,
+                audits=self.audits,
             )
 
     def _anchor_age(self, distance: int | None) -> float | None:

@@ -13,10 +13,12 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from stmg.serve.figures import BUCKETS, StreamFigures
+from stmg.serve.figures import LiveFigures
 from stmg.serve.service import Service, Shown
 
 LABELS = ("stream",)
+BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Of the histogram of latency, in seconds."""
 GAUGES = {
     "source_fps": "Frames per second that the source delivers",
     "process_fps": "Results per second",
@@ -71,12 +73,9 @@ class StreamCollector(Collector):
             up.add_metric([name], float(item.stream.status.state == "live"))
             viewers.add_metric([name], item.pictures.viewers)
             encoded.add_metric([name], item.pictures.encoded)
-            histogram = item.stream.figures.latencies()
-            total, buckets = 0, []
-            for bound, count in zip((*map(str, BUCKETS), "+Inf"), histogram.counts, strict=True):
-                total += count
-                buckets.append((bound, total))
-            latency.add_metric([name], buckets, histogram.seconds)
+            counts, seconds = item.stream.figures.histogram(BUCKETS)
+            buckets = list(zip((*map(str, BUCKETS), "+Inf"), counts, strict=True))
+            latency.add_metric([name], buckets, seconds)
         yield from (frames, up, viewers, encoded, latency)
         uploads = GaugeMetricFamily("stmg_uploads", "Uploaded videos by state", labels=("state",))
         jobs = [] if self._service.uploads is None else self._service.uploads.list()
@@ -85,7 +84,7 @@ class StreamCollector(Collector):
         yield uploads
 
     @staticmethod
-    def _gauge(name: str, help_text: str, figures: list[tuple[Shown, StreamFigures]]) -> GaugeMetricFamily:
+    def _gauge(name: str, help_text: str, figures: list[tuple[Shown, LiveFigures]]) -> GaugeMetricFamily:
         gauge = GaugeMetricFamily(f"stmg_{name}", help_text, labels=LABELS)
         for item, values in figures:
             value = getattr(values, name)

@@ -12,7 +12,7 @@ from typing import Any
 
 from stmg.models.resolve import ModelSpec, resolve, working_size
 from stmg.segmenter import VideoSegmenter
-from stmg.serve.figures import FigureCounter
+from stmg.serve.figures import LiveStatistics
 from stmg.streaming.realtime import step_back
 
 
@@ -69,17 +69,17 @@ class Models:
         self.executor.shutdown(wait=False, cancel_futures=True)
 
 
-class CountedExecutor(Executor):
-    """Hands on to another executor, and counts and times what one stream gives it."""
+class TimedExecutor(Executor):
+    """Passes on to another executor the runs of one stream, and times them."""
 
-    def __init__(self, executor: Executor, figures: FigureCounter) -> None:
-        self._executor, self._figures = executor, figures
+    def __init__(self, executor: Executor, statistics: LiveStatistics) -> None:
+        self._executor, self._statistics = executor, statistics
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         def run() -> Any:
             begun = time.perf_counter()
             value = function(*args, **kwargs)
-            self._figures.run_network(1000 * (time.perf_counter() - begun))
+            self._statistics.time_network(1000 * (time.perf_counter() - begun))
             return value
 
         return self._executor.submit(run)

@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from PIL import Image as PillowImage
 
-from stmg.outputs.label_images import label_image
+from stmg.outputs.images import label_image
 from stmg.serve.channels import Channel, Viewer
 from stmg.serve.stream import LiveStream
 from stmg.streaming.anchors import Anchor, compute_anchor

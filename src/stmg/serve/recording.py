@@ -11,10 +11,9 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from stmg.outputs.background import Background
-from stmg.outputs.overlay_video import OverlayVideo
 from stmg.outputs.records import Records
-from stmg.outputs.sink import Sink, Sinks
+from stmg.outputs.sinks import BackgroundSink, Sink, Sinks
+from stmg.outputs.videos import OverlayVideo
 from stmg.serve.config import RecordConfig
 from stmg.streaming.state import FrameResult
 
@@ -25,7 +24,7 @@ TRY_AGAIN = 30.0  # seconds after a segment that could not be written
 log = logging.getLogger("stmg.serve")
 
 
-class SegmentRecorder:
+class SegmentRecorder(Sink):
     """Writes a stream to `folder/stream/TIME.mp4` and `.jsonl`, a new pair every few minutes.
 
     A disk that is full or gone ends the segment, is said in `state`, and is tried again; the stream goes on.
@@ -89,7 +88,7 @@ class SegmentRecorder:
         video, records = (self._folder / f"{stamp}{suffix}" for suffix in SUFFIXES)
         # Frames have times of their own, so the rate is only what the file says it is about.
         sinks = Sinks(OverlayVideo(video, 15.0), Records(records, areas=True, class_names=self._class_names))
-        self._sink, self._begun = Background(sinks), now
+        self._sink, self._begun = BackgroundSink(sinks), now
         remove_old_segments(self._config, now)
 
     def _finish(self) -> None:

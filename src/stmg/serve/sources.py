@@ -11,7 +11,7 @@ from typing import Protocol
 
 from stmg.data.synthetic.scene import Scene, choose_camera
 from stmg.errors import SettingsError, VideoError
-from stmg.outputs.h264 import write_h264
+from stmg.outputs.videos import write_h264
 from stmg.serve.config import StreamConfig
 from stmg.video.frames import Frame, Image
 from stmg.video.pace import PacedSource, pace

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from stmg.errors import SettingsError
-from stmg.serve.figures import StreamFigures
+from stmg.serve.figures import LiveFigures
 from stmg.streaming.motion import MOTION_ESTIMATORS
 from stmg.streaming.settings import check_mode
-from stmg.streaming.state import FrameResult
 
 
 @dataclass(frozen=True)
@@ -59,22 +58,8 @@ class StreamInfo:
     model: str
     status: Status
     controls: Controls
-    figures: StreamFigures
+    figures: LiveFigures
     classes: dict[str, tuple[int, int, int]]
     """RGB colors of the classes that have names."""
     recording: str | None
     """What happens to its results on disk: recording, or why not; None: nothing is to be recorded."""
-
-
-class Recorder(Protocol):
-    """Keeps the results of a stream on disk."""
-
-    @property
-    def state(self) -> str:
-        """recording, or what went wrong."""
-
-    def write(self, result: FrameResult) -> None:
-        """Keep a result; never raises."""
-
-    def close(self) -> None:
-        """Finish the files."""

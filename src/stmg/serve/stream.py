@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +13,21 @@ from typing import Any
 
 from stmg.errors import StmgError
 from stmg.models.resolve import ModelSpec
+from stmg.outputs.sinks import Sink
+from stmg.pipeline import run_pipeline
 from stmg.segmenter import VideoSegmenter
 from stmg.serve.config import StreamConfig
-from stmg.serve.figures import FigureCounter
-from stmg.serve.models import CountedExecutor, Models
+from stmg.serve.figures import LiveStatistics
+from stmg.serve.models import Models, TimedExecutor
+from stmg.serve.recording import SegmentRecorder
 from stmg.serve.sources import LiveSource, open_source
-from stmg.serve.state import Controls, Recorder, Status, StreamInfo
+from stmg.serve.state import Controls, Status, StreamInfo
 from stmg.streaming.delay import limit_delay
-from stmg.streaming.schedulers import DriftBudget, Level
+from stmg.streaming.schedulers import DriftBudget
 from stmg.streaming.state import FrameResult
 from stmg.video.addresses import hide_credentials, hide_in_text
 from stmg.video.frames import Frame
+from stmg.video.sources import FrameSource
 
 DELAY = 14  # frames by which a result may lag in offline mode
 log = logging.getLogger("stmg.serve")
@@ -39,12 +43,12 @@ class LiveStream:
         models: Models,
         folder: Path,
         retry_seconds: tuple[float, float] = (1.0, 30.0),
-        recorder: Recorder | None = None,
+        recorder: SegmentRecorder | None = None,
     ) -> None:
         self.config, self.spec, self.model = config, spec, models.get(spec)
-        self.figures, self.recorder = FigureCounter(), recorder
+        self.figures, self.recorder = LiveStatistics(self.model.segmenter.class_names), recorder
         self._folder, self._retry = folder, retry_seconds
-        self._executor = CountedExecutor(models.executor, self.figures)
+        self._executor = TimedExecutor(models.executor, self.figures)
         mode = str(spec.streaming.get("mode") or "realtime")
         settings = self.model.segmenter_for(spec, None, mode=mode).settings
         controls = Controls(mode=mode, motion=settings.motion.name, max_change=settings.max_change)
@@ -183,13 +187,15 @@ class LiveStream:
         """Segment with the controls as they are, until they change or there are no more frames."""
         with self._changed:
             version, controls = self._version, self._controls
-        segmenter = self._make_segmenter(controls, source.size)
-        executor = self._executor if controls.mode == "realtime" else None
-        with closing(segmenter.stream(frames, executor=executor)) as results:  # type: ignore[type-var]
-            for result in results:
-                self._take(result, controls.mode)
-                if self._version != version or self.is_stopped:
-                    break
+        self.figures.mode = controls.mode
+        run_pipeline(
+            self._make_segmenter(controls, source.size),
+            frames,
+            _LiveSink(self),
+            self.figures,
+            executor=self._executor if controls.mode == "realtime" else None,
+            is_over=lambda: self._version != version or self.is_stopped,
+        )
 
     def _make_segmenter(self, controls: Controls, size: tuple[int, int] | None) -> VideoSegmenter:
         options, own = controls.streaming(), self.model.segmenter_for(self.spec, None, mode="realtime").settings
@@ -200,10 +206,7 @@ class LiveStream:
             options["offline"] = limit_delay(own.offline, DELAY)
         return self.model.segmenter_for(self.spec, size, **options)
 
-    def _take(self, result: FrameResult, mode: str) -> None:
-        if mode != "realtime" and result.level is not Level.CARRY:
-            self.figures.run_network(result.latency_ms if mode == "online" else None)
-        self.figures.take(result, mode, self.model.segmenter.class_names)
+    def _show(self, result: FrameResult) -> None:
         self.set_live()
         if self.recorder is not None:
             self.recorder.write(result)
@@ -220,16 +223,28 @@ class LiveStream:
         self._status = Status(state, reason, since, next_try)
 
 
-class _Frames:
+class _LiveSink(Sink):
+    """Shows results to whoever watches a stream, and records them."""
+
+    def __init__(self, stream: LiveStream) -> None:
+        self._stream = stream
+
+    def write(self, result: FrameResult) -> None:
+        self._stream._show(result)
+
+    def close(self) -> None:
+        """The recorder is closed with the stream."""
+
+
+class _Frames(FrameSource):
     """The frames of a source as they come; none while the stream is paused."""
 
+    live = True
+
     def __init__(self, stream: LiveStream, source: LiveSource) -> None:
-        self._stream, self._source = stream, source
+        self._stream, self._source, self.size = stream, source, source.size
         self._dropped = 0
         self.ended = False
-
-    def __iter__(self) -> Iterator[Frame]:
-        return self
 
     def __next__(self) -> Frame:
         while not self._stream.is_stopped:

@@ -9,7 +9,6 @@ import resource
 import signal
 import time
 import zipfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,17 +20,18 @@ from numpy.typing import NDArray
 
 from stmg.errors import StmgError, VideoError
 from stmg.models.resolve import ModelSpec
-from stmg.outputs.background import Background
-from stmg.outputs.label_images import label_image
-from stmg.outputs.overlay_video import OverlayVideo
+from stmg.outputs.images import label_image
 from stmg.outputs.records import Records
-from stmg.outputs.sink import FileSink, Sinks
+from stmg.outputs.sinks import BackgroundSink, FileSink, Sinks
+from stmg.outputs.videos import OverlayVideo
+from stmg.pipeline import run_pipeline
 from stmg.serve.config import UploadLimits
 from stmg.serve.models import Models
 from stmg.streaming.state import FrameResult
+from stmg.streaming.statistics import Statistics
 from stmg.video.frames import Frame
 from stmg.video.overlay import make_color_table
-from stmg.video.sources import open_video
+from stmg.video.sources import FrameSource, VideoSource, open_video
 
 # Containers that hold a video and nothing else. A playlist would have FFmpeg open whatever files or addresses it names.
 FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,ogg,asf"
@@ -116,27 +116,37 @@ def _segment(work: Work, reports: Connection) -> int:
             LabelArchive(paths["labels"], segmenter.palette),
             Records(paths["records"], areas=True, class_names=segmenter.class_names),
         )
-        last, number = 0.0, 0
-        with Background(sinks) as sink:
-            for number, result in enumerate(segmenter.stream(_bounded(video, work)), 1):
-                sink.write(result)
+        last = 0.0
+        with BackgroundSink(sinks) as sink:
+
+            def report(statistics: Statistics) -> None:
+                nonlocal last
                 if time.monotonic() - last > REPORT_EVERY:
                     last = time.monotonic()
-                    reports.send(Report(number, video.num_frames))
+                    reports.send(Report(statistics.num_frames, video.num_frames))
+
+            statistics = Statistics("offline")
+            run_pipeline(segmenter, _Bounded(video, work), sink, statistics, on_result=report)
     models.close()
-    return number
+    return statistics.num_frames
 
 
-def _bounded(frames: Iterator[Frame], work: Work) -> Iterator[Frame]:
-    """The frames, as long as they keep to the limits: what a file says of itself may not be true."""
-    limits = work.limits
-    for number, frame in enumerate(frames):
+class _Bounded(FrameSource):
+    """The frames of a video while they keep to the limits: a file's own claims may be false."""
+
+    def __init__(self, video: VideoSource, work: Work) -> None:
+        self._video, self._work, self.size = video, work, video.size
+        self._number = 0
+
+    def __next__(self) -> Frame:
+        frame, limits, name = next(self._video), self._work.limits, self._work.name
         height, width = frame.size
         if height * width > 1e6 * limits.megapixels:
-            raise VideoError(f"{work.name} has frames of {width}x{height}; too large to be taken")
-        if number > MOST_FPS * 60 * limits.minutes or (frame.time or 0.0) > 60 * limits.minutes:
-            raise VideoError(f"{work.name} lasts longer than the {limits.minutes:g} minutes that are taken")
-        yield frame
+            raise VideoError(f"{name} has frames of {width}x{height}; too large to be taken")
+        if self._number > MOST_FPS * 60 * limits.minutes or (frame.time or 0.0) > 60 * limits.minutes:
+            raise VideoError(f"{name} lasts longer than the {limits.minutes:g} minutes that are taken")
+        self._number += 1
+        return frame
 
 
 class LabelArchive(FileSink):

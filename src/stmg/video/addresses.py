@@ -1,23 +1,29 @@
-"""Addresses of streams without what must not be shown: user names, passwords, queries."""
+"""Addresses of videos and streams without their secrets: user names, passwords, queries."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from stmg.errors import SettingsError
+from stmg.video.readers import VIDEO_SUFFIXES
 
 HIDDEN = "…"
+WEB = ("http://", "https://")
 
 
 def hide_credentials(address: str) -> str:
-    """A whole address without user name, password, query and fragment; what is no address stays as it is.
+    """An address without user name, password, query and fragment. Other text is returned unchanged.
 
-    It may be malformed, as with a `/` or a space in its password: then more is hidden, never less.
+    Of a malformed address, such as one with a `/` or a space in its password, more is hidden, never less.
     """
     scheme, separator, rest = address.partition("://")
     if not separator:
         return address
     before, _, after = rest.rpartition("@")
-    if re.search("[?#]", before):  # a password with a ? in it, or a query with an @: no part is sure to be public
+    if re.search("[?#]", before):  # a ? in the password, or an @ in the query: no part is certainly public
         return f"{scheme}://{HIDDEN}"
     # Some cameras take user and password in the path: rtsp://host/user=me&password=secret
     public = re.split(r"[?#&;=\s]", after)[0]
@@ -27,10 +33,46 @@ def hide_credentials(address: str) -> str:
 def hide_in_text(text: str, addresses: Iterable[str] = ()) -> str:
     """A text, such as an error, without the credentials of the addresses in it.
 
-    addresses: those that it may hold; of others, which are taken to end at the next space, a part may be left.
+    addresses: known ones that it may contain. Unknown ones are taken to end at the next space, so a part may be left.
     """
-    for address in sorted(addresses, key=len, reverse=True):  # one may be the beginning of another
+    for address in sorted(addresses, key=len, reverse=True):  # one may be a prefix of another
         if "://" in address:
             for written in (address, repr(address)[1:-1]):
                 text = text.replace(written, hide_credentials(address))
     return re.sub(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S+", lambda found: hide_credentials(found[0]), text)
+
+
+def check_web_address(source: str) -> None:
+    """Refuse a web address whose host or port cannot be read. Other paths and URLs are checked by their storage."""
+    if not source.startswith(WEB):
+        return
+    try:
+        parts = urlsplit(source)
+        is_valid = bool(parts.hostname) and parts.port != 0
+    except ValueError:  # its message may contain a part of a password
+        is_valid = False
+    if not is_valid:
+        raise SettingsError(f"{hide_secrets(source, source)} is no web address; one is like https://host/drives/a.mp4")
+
+
+def public_address(source: str) -> str:
+    """A path or URL by which a video is known in every run; web addresses without user name, password and query.
+
+    A query after the name of a video is taken for a signature, which differs in each run. Another query may select the
+    video, so its hash is kept.
+    """
+    if not source.startswith(WEB):
+        return source
+    scheme, host, path, query, _ = urlsplit(source)
+    address = f"{scheme}://{host.rpartition('@')[2]}{path}"
+    return address if not query or path.lower().endswith(VIDEO_SUFFIXES) else f"{address}#{short_hash(query)}"
+
+
+def hide_secrets(text: str, source: str) -> str:
+    """A text, such as an error, without the credentials of a source at a web address."""
+    return hide_in_text(text, [source]) if source.startswith(WEB) else text
+
+
+def short_hash(text: str) -> str:
+    """Eight letters that tell texts of the same name apart."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from stmg.errors import SettingsError
 from stmg.video.frames import Frame
-from stmg.video.sources import VideoSource
+from stmg.video.sources import FrameSource, VideoSource
 
 
 def pace(
@@ -23,13 +23,14 @@ def pace(
     return PacedSource(source, clock, sleep)
 
 
-class PacedSource:
-    """An iterator of the frames of a source at their own times, or at its rate where they have none."""
+class PacedSource(FrameSource):
+    """The frames of a source at their own times, or at its rate where they have none."""
 
     live = True
 
     def __init__(self, source: VideoSource, clock: Callable[[], float], sleep: Callable[[float], object]) -> None:
-        self.source, self.dropped, self.dropped_early = source, 0, 0
+        self.source, self.size = source, source.size
+        self._dropped = self._dropped_early = 0
         self._taken = 0
         self._clock, self._sleep = clock, sleep
         self._next: Frame | None = None
@@ -42,9 +43,16 @@ class PacedSource:
         """When `_next` is to be shown."""
 
     @property
-    def size(self) -> tuple[int, int] | None:
-        """(height, width) of its frames, if the source declares it."""
-        return self.source.size
+    def dropped(self) -> int:
+        return self._dropped
+
+    @property
+    def dropped_early(self) -> int:
+        return self._dropped_early
+
+    @property
+    def damaged(self) -> str | None:
+        return self.source.damaged
 
     def keep_motion_vectors(self) -> None:
         """Fill `Frame.vectors`; only before the first frame is read."""
@@ -67,8 +75,8 @@ class PacedSource:
         self._read()
         self._taken += 1
         while self._next is not None and self._due <= now and self._taken > 1:  # nobody is late for the first
-            self.dropped += 1
-            self.dropped_early += self._taken == 2  # that were due while the first one was computed
+            self._dropped += 1
+            self._dropped_early += self._taken == 2  # that were due while the first one was computed
             frame = self._next
             self._read()
         return frame

@@ -10,13 +10,15 @@ import sys
 import threading
 import time
 import weakref
-from collections import deque
+from abc import abstractmethod
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import av
 
+from stmg.bounded_queue import BoundedQueue
 from stmg.errors import SettingsError, VideoError
 from stmg.video.addresses import hide_credentials
 from stmg.video.decoding import Container
@@ -60,20 +62,52 @@ def open_video(
     return VideoSource(reader, every, limit, resize, ahead)
 
 
-class VideoSource:
-    """An open source: an iterator of frames and a context manager.
+class FrameSource(Iterator[Frame]):
+    """Frames in order, and what is known of where they come from.
 
-    Frames of a file, folder or pipe all arrive. A live source does not wait for its consumer: the oldest
-    waiting frame makes room for the newest and counts as `dropped`. Where the size changes in mid-stream,
-    frames come at their own size unless `resize` was given. Images marked as rotated, by a phone say, come upright.
+    Each frame has memory of its own, which is never written to again. So nobody has to copy frames to keep them.
+    """
+
+    live: bool = False
+    """True if frames come at their own pace, whether or not anybody takes them."""
+    size: tuple[int, int] | None = None
+    """(height, width) of upright frames as the source declares it; None if unknown."""
+
+    @property
+    def dropped(self) -> int:
+        """How many frames were not taken in time."""
+        return 0
+
+    @property
+    def dropped_early(self) -> int:
+        """Of these, how many came before the consumer was done with its first frame: while a model was loading, say."""
+        return 0
+
+    @property
+    def damaged(self) -> str | None:
+        """One line on what could not be decoded so far; None if everything could."""
+        return None
+
+    def keep_motion_vectors(self) -> None:
+        """Fill `Frame.vectors`, where the source has any; only before the first frame is read."""
+
+    @abstractmethod
+    def __next__(self) -> Frame:
+        """The next frame; `StopIteration` after the last."""
+
+
+class VideoSource(FrameSource):
+    """An open source of frames, and a context manager.
+
+    Files, folders and pipes deliver all of their frames. A live source does not wait for its consumer: the newest frame
+    replaces the oldest waiting one, which counts as `dropped`. If the size changes in mid-stream, frames come at their
+    own size unless `resize` was given. Images marked as rotated, by a phone say, come upright.
     """
 
     fps: float | None
     """Frames handed out per second, `every` taken into account; None if unknown."""
     num_frames: int | None
     """How many frames to expect, often an estimate; None if unknown."""
-    size: tuple[int, int] | None
-    """(height, width) of its upright frames as the source declares it, or as resized; None if unknown."""
 
     def __init__(
         self, reader: Reader, every: int, limit: int | None, resize: tuple[int, int] | None, ahead: int
@@ -84,7 +118,8 @@ class VideoSource:
         self.num_frames = min((count for count in counts if count is not None), default=None)
         self._remaining = limit
         self._reader = reader
-        self._queue = _Queue(ahead, reader.live)
+        self._drops = _Drops()
+        self._queue = BoundedQueue[Frame](ahead, self._drops.add if reader.live else None)
         self._taken = 0
         work = (reader, self._queue, every, resize)
         self._thread = threading.Thread(target=_decode_ahead, args=work, name="decode", daemon=True)
@@ -93,17 +128,14 @@ class VideoSource:
 
     @property
     def dropped(self) -> int:
-        """How many frames of a live source nobody came for in time."""
-        return self._queue.dropped
+        return self._drops.count
 
     @property
     def dropped_early(self) -> int:
-        """Of these, how many came before the first one was done with: while a model was loaded, say."""
-        return self._queue.dropped_early
+        return self._drops.early
 
     @property
     def damaged(self) -> str | None:
-        """One line on what could not be decoded so far; None if everything could."""
         return self._reader.damaged
 
     def keep_motion_vectors(self) -> None:
@@ -121,7 +153,7 @@ class VideoSource:
 
     def __next__(self) -> Frame:
         if self._taken == 1:
-            self._queue.ready = time.monotonic()
+            self._drops.ready = time.monotonic()
         self._taken += 1
         if self._remaining == 0:
             self.close()
@@ -142,55 +174,23 @@ class VideoSource:
         self.close()
 
 
-class _Queue:
-    """Frames on their way from the decoding thread to the consumer."""
+class _Drops:
+    """Counts the frames that a live source drops."""
 
-    def __init__(self, capacity: int, dropping: bool) -> None:
-        self.dropped = self.dropped_early = 0
+    def __init__(self) -> None:
+        self.count = self.early = 0
         self.ready: float | None = None
         """When the consumer was done with its first frame; None before."""
         self._opened = time.monotonic()
-        self._capacity, self._dropping = capacity, dropping
-        self._frames: deque[Frame] = deque()
-        self._changed = threading.Condition()
-        self._finished = False
-        self._error: Exception | None = None
 
-    def put(self, frame: Frame) -> None:
-        with self._changed:
-            if self._dropping and len(self._frames) == self._capacity:
-                oldest = self._frames.popleft()
-                self.dropped += 1
-                # What was sent while nobody read may come much later, out of the buffers of the network.
-                sent = None if oldest.time is None else self._opened + oldest.time
-                self.dropped_early += self.ready is None or (sent is not None and sent < self.ready)
-            self._changed.wait_for(lambda: self._finished or len(self._frames) < self._capacity)
-            if not self._finished:
-                self._frames.append(frame)
-                self._changed.notify_all()
-
-    def get(self) -> Frame | None:
-        """The next frame, None after the last. An error of the thread is raised after its last frame."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._finished or self._frames)
-            self._changed.notify_all()
-            if self._frames:
-                return self._frames.popleft()
-            error, self._error = self._error, None
-        if error is not None:
-            raise error
-        return None
-
-    def finish(self, error: Exception | None = None, *, forget: bool = False) -> None:
-        """No frame will come any more; those that wait can still be taken, unless they are forgotten."""
-        with self._changed:
-            self._finished, self._error = True, error
-            if forget:
-                self._frames.clear()
-            self._changed.notify_all()
+    def add(self, frame: Frame) -> None:
+        self.count += 1
+        # A frame sent before anybody read may arrive much later, from buffers of the network.
+        sent = None if frame.time is None else self._opened + frame.time
+        self.early += self.ready is None or (sent is not None and sent < self.ready)
 
 
-def _decode_ahead(reader: Reader, queue: _Queue, every: int, resize: tuple[int, int] | None) -> None:
+def _decode_ahead(reader: Reader, queue: BoundedQueue[Frame], every: int, resize: tuple[int, int] | None) -> None:
     error: Exception | None = None
     try:
         with closing(reader.frames(every)) as frames:
@@ -207,9 +207,9 @@ def _decode_ahead(reader: Reader, queue: _Queue, every: int, resize: tuple[int, 
         queue.finish(error)
 
 
-def _stop(reader: Reader, queue: _Queue, thread: threading.Thread) -> None:
+def _stop(reader: Reader, queue: BoundedQueue[Frame], thread: threading.Thread) -> None:
     reader.stopped.set()
-    queue.finish(forget=True)
+    queue.finish(discard=True)
     if thread.ident is None:
         reader.close()
     elif thread is not threading.current_thread():  # where a garbage collection may have brought us

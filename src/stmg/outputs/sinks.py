@@ -1,8 +1,9 @@
-"""Sinks: where the results of a stream go, and what all that write to a path have in common."""
+"""Sinks: where the results of a stream go. The base classes, several sinks as one, and a sink in a thread."""
 
 from __future__ import annotations
 
 import errno
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +12,10 @@ from typing import Self
 
 import av
 
+from stmg.bounded_queue import BoundedQueue
 from stmg.streaming.state import FrameResult
+
+CAPACITY = 16  # results waiting to be written; offline, the results of a window come at once
 
 
 class Sink(ABC):
@@ -30,7 +34,7 @@ class Sink(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Finish what was written; closing twice does no harm."""
+        """Finish writing; safe to call twice."""
 
     def __enter__(self) -> Self:
         return self
@@ -39,12 +43,12 @@ class Sink(ABC):
         try:
             self.close()
         except OSError:
-            if kind is None:  # else the caller should see what went wrong first
+            if kind is None:  # else the caller should see the first error
                 raise
 
 
 class Sinks(Sink):
-    """Several sinks as one. When some fail the others get their turn; then the first error is raised."""
+    """Several sinks as one. When some fail, the others still get each result; then the first error is raised."""
 
     def __init__(self, *sinks: Sink) -> None:
         self.sinks = sinks
@@ -56,8 +60,55 @@ class Sinks(Sink):
         _for_all(self.sinks, lambda sink: sink.close())
 
 
+class BackgroundSink(Sink):
+    """Writes to another sink in a thread, in order, so that drawing and encoding overlap with computing.
+
+    `write` blocks while `capacity` results wait. The first error of the sink is raised by the next `write`, or by
+    `close`. All results are written before the sink is closed, after an error too.
+    """
+
+    def __init__(self, sink: Sink, capacity: int = CAPACITY) -> None:
+        self._sink = sink
+        self._queue = BoundedQueue[FrameResult](capacity)
+        self._closed = self._raised = False
+        self._error: Exception | None = None  # the first; written by the thread alone
+        self._thread = threading.Thread(target=self._run, name="write", daemon=True)
+
+    def write(self, result: FrameResult) -> None:
+        if self._closed:
+            raise ValueError("this sink is closed and takes no more frames")
+        if self._thread.ident is None:
+            self._thread.start()
+        self._queue.put(result)
+        self._raise_error()
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._queue.finish()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._closed = True
+        try:
+            self._sink.close()
+        finally:
+            self._raise_error()  # the first error takes precedence
+
+    def _raise_error(self) -> None:
+        if self._error is not None and not self._raised:
+            self._raised = True
+            raise self._error
+
+    def _run(self) -> None:
+        while (result := self._queue.get()) is not None:
+            try:
+                self._sink.write(result)
+            except Exception as error:
+                self._error = self._error or error
+
+
 class FileSink(Sink):
-    """A sink to one path: a file or a folder. An error closes it, so that what is already there stays as it is."""
+    """A sink that writes a file or folder. An error closes it, so that everything written before stays intact."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -83,10 +134,10 @@ class FileSink(Sink):
 
     @abstractmethod
     def _write(self, result: FrameResult) -> None:
-        """Write one result, with `OSError` or PyAV's errors as they come."""
+        """Write one result; may raise `OSError` or PyAV's errors."""
 
     def _finish(self) -> None:
-        """Write what is still held back and let go of the file."""
+        """Write anything still held back and close the file."""
 
 
 def _for_all(sinks: tuple[Sink, ...], act: Callable[[Sink], None]) -> None:
@@ -102,7 +153,7 @@ def _for_all(sinks: tuple[Sink, ...], act: Callable[[Sink], None]) -> None:
 
 @contextmanager
 def name_errors(path: Path) -> Iterator[None]:
-    """Turn every failure to write into an `OSError` of one line that names the file."""
+    """Turn every failure to write into a one-line `OSError` that names the file."""
     try:
         yield
     except (OSError, av.FFmpegError) as error:

@@ -1,10 +1,11 @@
-"""Video files: what a run shows, encoded frame by frame; how a frame is drawn is up to the kind of video."""
+"""Video files, encoded frame by frame: labels over the frames, the foreground in gray, or any images as H.264."""
 
 from __future__ import annotations
 
 import os
 import struct
 from abc import abstractmethod
+from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,26 +16,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
-from stmg.outputs.sink import FileSink
+from stmg.outputs.images import alpha_of
+from stmg.outputs.sinks import FileSink
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Image, resize_image
-from stmg.video.overlay import to_i420
+from stmg.video.overlay import draw_labels_i420, to_i420
 
 
 class _VideoFormat(NamedTuple):
-    """How a video is written."""
+    """How a container is written."""
 
     encoders: tuple[str, ...]
-    """The first this FFmpeg has is taken."""
+    """By preference; the first that this FFmpeg has is used."""
     options: dict[str, str]
-    """For the container: each few seconds are on disk and playable, whatever happens to the process later."""
+    """Of the container. Every few seconds are on disk and playable, even if the process is killed later."""
 
 
-LATE = 1  # second by which a time may lie before the last one and still belong to it
-LONGEST_GAP = 3600  # seconds between two frames; an MP4 cannot show one for ten hours, and squashes those after it
+MAX_STEP_BACK = 1  # seconds; a frame dated further back starts the clock anew
+LONGEST_GAP = 3600  # seconds between two frames; an MP4 cannot show one for ten hours, and distorts the times after it
 _MP4 = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
-PIECE = 1.0  # second until what was encoded is on disk and playable; the encoder itself holds back a few frames
-_CLUSTERS = {"cluster_time_limit": str(round(1000 * PIECE)), "flush_packets": "1"}
+FRAGMENT = 1.0  # seconds until encoded frames are on disk and playable; the encoder itself holds back a few frames
+_CLUSTERS = {"cluster_time_limit": str(round(1000 * FRAGMENT)), "flush_packets": "1"}
 VIDEO_FORMATS = {
     ".mp4": _VideoFormat(("libx264", "mpeg4"), _MP4),
     ".mkv": _VideoFormat(("libx264", "mpeg4"), _CLUSTERS),
@@ -42,24 +44,24 @@ VIDEO_FORMATS = {
     ".avi": _VideoFormat(("mpeg4",), {"flush_packets": "1"}),
 }
 ENCODER_OPTIONS = {
-    # A third of the time of `veryfast`, which takes as long as a small network, for a file a quarter larger.
+    # A third of the time of `veryfast`, which takes as long as a small network; the file is a quarter larger.
     "libx264": {"preset": "ultrafast", "tune": "zerolatency", "crf": "23"},
-    "mpeg4": {"flags": "+qscale", "global_quality": str(4 * 118)},  # 118 units of FFmpeg's scale make one
+    "mpeg4": {"flags": "+qscale", "global_quality": str(4 * 118)},  # 118 of FFmpeg's units are one step
     "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8", "lag-in-frames": "0", "crf": "30", "b": "0"},
     "libvpx": {"deadline": "realtime", "cpu-used": "8", "crf": "20", "b": "4M"},
 }
 
 
 def container_options(path: Path) -> dict[str, str]:
-    """How FFmpeg is to write the container of such a file."""
+    """FFmpeg's options for the container of a file with this suffix."""
     return VIDEO_FORMATS[path.suffix.lower()].options
 
 
 class VideoFile(FileSink):
-    """A video; the suffix of `path` says in which format.
+    """A video, in the format of the suffix of `path`.
 
-    Frames are shown at their own times where they have them, else at `fps`. All are resized to the size of the
-    first, an odd edge repeated to make it even. A killed process leaves all but the last seconds.
+    Frames keep their own times where they have any, else they come at `fps`. All are resized to the size of the first,
+    with an odd edge repeated to make it even. A killed process leaves all but the last seconds.
     """
 
     def __init__(self, path: str | Path, fps: float) -> None:
@@ -73,7 +75,7 @@ class VideoFile(FileSink):
         if self._encoder is None:
             raise SettingsError(f"{path}: this FFmpeg lacks {' and '.join(self._format.encoders)}; try .mp4 or .avi")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # MPEG-4 counts at most 65535 ticks per second. AVI knows no times but whole frames.
+        # MPEG-4 has at most 65535 ticks per second. AVI has no times but whole frames.
         self._rate = Fraction(fps).limit_denominator(min(1001, int(60000 / fps)))
         self._tick = 1 / self._rate if self.path.suffix.lower() == ".avi" else Fraction(1, 60000)
         self._container: Any = None
@@ -84,7 +86,7 @@ class VideoFile(FileSink):
 
     @abstractmethod
     def _draw(self, result: FrameResult) -> Image:
-        """What the video shows of a result, (H, W, 3) RGB."""
+        """The picture of a result, (H, W, 3) RGB."""
 
     def _write(self, result: FrameResult) -> None:
         if self._container is None:
@@ -94,7 +96,7 @@ class VideoFile(FileSink):
         self._container.mux(self._stream.encode(frame))
 
     def _planes(self, result: FrameResult) -> NDArray[np.uint8]:
-        """A picture at the size of the video, an odd edge repeated, as planes of YUV."""
+        """The picture at the size of the video, an odd edge repeated, as YUV planes."""
         image = resize_image(self._draw(result), self._size)
         odd = image.shape[0] % 2, image.shape[1] % 2
         if any(odd):
@@ -102,7 +104,7 @@ class VideoFile(FileSink):
         return to_i420(image)
 
     def _begin(self, height: int, width: int) -> None:
-        """Nothing is opened before the first frame, so a run without frames leaves no broken file."""
+        """Open the file. Not before the first frame, so a run without frames leaves no broken file."""
         self._size = (height, width)
         self._container = av.open(str(self.path.absolute()), "w", options=self._format.options)
         self._stream = self._container.add_stream(self._encoder, rate=self._rate)
@@ -111,12 +113,12 @@ class VideoFile(FileSink):
         self._stream.pix_fmt = "yuv420p"
         coder = self._stream.codec_context
         coder.time_base, coder.thread_count = self._tick, 2
-        coder.gop_size, coder.max_b_frames = max(1, round(PIECE * self._rate)), 0
+        coder.gop_size, coder.max_b_frames = max(1, round(FRAGMENT * self._rate)), 0
 
     def _timestamp(self, time: float | None) -> int:
-        """In ticks, always growing: the frame's own time if that goes on, else one frame after the last.
+        """In ticks, always growing: the frame's own time if it continues the last one, else one frame after the last.
 
-        The times of a source that was opened again, or of files that were joined, begin anew, earlier or far later.
+        A source that was reopened, or joined files, may restart their times, earlier or far later.
         """
         following = 0 if self._last < 0 else self._last + max(1, round(1 / (self._rate * self._tick)))
         if time is None:
@@ -124,7 +126,7 @@ class VideoFile(FileSink):
         else:
             self._begun = time - float(following * self._tick) if self._begun is None else self._begun
             wanted = round((time - self._begun) / self._tick)
-            if not -LATE <= (wanted - self._last) * self._tick <= LONGEST_GAP:
+            if not -MAX_STEP_BACK <= (wanted - self._last) * self._tick <= LONGEST_GAP:
                 self._begun, wanted = time - float(following * self._tick), following
         self._last = wanted if wanted > self._last else following
         return self._last
@@ -142,8 +144,51 @@ class VideoFile(FileSink):
                         drop_broken_header(self.path)
 
 
+class OverlayVideo(VideoFile):
+    """Frames with their labels drawn over them."""
+
+    def __init__(self, path: str | Path, fps: float, opacity: float = 0.5) -> None:
+        super().__init__(path, fps)
+        if not 0 <= opacity <= 1:
+            raise SettingsError(f"opacity is from 0 to 1; got {opacity=}")
+        self.opacity = opacity
+
+    def _draw(self, result: FrameResult) -> Image:
+        return result.plot(self.opacity)
+
+    def _planes(self, result: FrameResult) -> NDArray[np.uint8]:
+        size = result.image.shape[:2]
+        if size != self._size or size[0] % 2 or size[1] % 2:
+            return super()._planes(result)
+        return draw_labels_i420(result.image, result.labels, result.palette, self.opacity)
+
+
+class AlphaVideo(VideoFile):
+    """The probability of the foreground in gray, black to white."""
+
+    def _draw(self, result: FrameResult) -> Image:
+        gray: Image = cv2.cvtColor(alpha_of(result), cv2.COLOR_GRAY2RGB)
+        return gray
+
+
+def write_h264(path: Path, images: Iterable[Image], fps: float, quality: int) -> None:
+    """Write RGB images of one size, both sides even. The same images always give the same file.
+
+    quality: x264's constant rate factor; 16 looks like the images, 23 makes a small file.
+    """
+    with av.open(str(path), "w") as container:
+        rate = Fraction(fps).limit_denominator(1001)
+        # With macroblock trees x264 writes another file each time.
+        stream = container.add_stream("libx264", rate=rate, options={"crf": str(quality), "mbtree": "0"})
+        for number, image in enumerate(images):
+            if number == 0:
+                stream.height, stream.width, stream.pix_fmt = *image.shape[:2], "yuv420p"
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
+        container.mux(stream.encode(None))
+
+
 def drop_broken_header(path: Path) -> None:
-    """Cut off what a full disk left of the header of an MP4's last seconds: FFmpeg opens no file that ends in one."""
+    """Cut off an incomplete header at the end of an MP4, as a full disk leaves it: FFmpeg would not open the file."""
     with path.open("r+b") as file:
         end, start = file.seek(0, os.SEEK_END), 0
         while start + 8 <= end:
