@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test coverage lint audit docs pictures benchmarks fuzz soak faults clean
+.PHONY: demo serve test coverage lint audit docs pictures benchmarks figures fuzz soak faults clean
 
 demo: $(VENV)/.installed
 	$(BIN)/stmg demo --out out/demo
@@ -36,9 +36,15 @@ docs: $(VENV)/.installed-docs
 pictures: $(VENV)/.installed
 	$(BIN)/python tools/pictures.py
 
-# About two hours if nothing is there yet. ONLY=lite0: some of the runs; AGAIN=1: also those that are there.
+# About four hours if nothing is there yet. ONLY=lite0: some of the runs; AGAIN=1: also those whose result is of this very
+# code; LIST=1: how old each result is.
 benchmarks: $(VENV)/.installed-benchmarks
-	$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)") $(if $(ONLY),--only "$(ONLY)") $(if $(AGAIN),--again)
+	$(BIN)/python -m benchmarks $(if $(DATA),--data "$(DATA)") $(if $(ONLY),--only "$(ONLY)") \
+		$(if $(AGAIN),--again) $(if $(LIST),--list)
+
+# The tables and figures of the documents, from the results that are there.
+figures: $(VENV)/.installed-dev
+	$(BIN)/python -m benchmarks --write
 
 fuzz soak faults: $(VENV)/.installed-dev
 	$(BIN)/python -m reliability.$@; code=$$?; $(BIN)/python -m reliability.figures; exit $$code

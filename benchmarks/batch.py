@@ -1,21 +1,23 @@
 """What sharing a batch between workers gains, and what each video costs beyond its frames.
 
-    python benchmarks/batch.py --model small-streets
+    python -m benchmarks.batch --model small-streets
 
 Renders streets as videos, then segments them in one process and on Ray, and once more cut into short videos.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
+from argparse import Namespace
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import av
 
+from benchmarks.measurement import Row, finish, make_parser
 from stmg.data.synthetic.scene import Scene
 from stmg.jobs.batch import BatchRun
 from stmg.jobs.task import BatchSettings
@@ -41,11 +43,11 @@ class TimedRun(BatchRun):
             return notes
 
         pool.start = timed
-        return pool
+        return pool  # type: ignore[no-any-return]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser("batch", __doc__)
     parser.add_argument("--model", default="small-streets")
     parser.add_argument("--videos", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=3)
@@ -62,21 +64,42 @@ def main() -> None:
             "Ray, 2 workers of 1 thread": ("auto", 2, 1),
         }
         rates: dict[str, list[float]] = {name: [] for name in configurations}
+        starts: dict[str, float] = {}
         for _ in range(options.repeats):  # interleaved, so that they meet the same machine
             for name, configuration in configurations.items():
                 start, seconds, frames, computed = measure(folder / "long", options.model, *configuration)
                 rates[name].append(frames / seconds)
+                starts[name] = start
                 print(f"{name}: start {start:.1f} s, {frames / seconds:.1f} FPS, {computed} runs", flush=True)
-        for name, values in rates.items():
-            print(f"{name}: {median(values):.1f} FPS ({min(values):.1f} to {max(values):.1f})")
+        alone = median(rates["Ray, 1 worker of 1 thread"])
+        rows: dict[str, Row] = {
+            name: {
+                "fps": median(values),
+                "least": min(values),
+                "most": max(values),
+                "gain": median(values) / alone if name.startswith("Ray") else None,
+                "start": starts[name],
+            }
+            for name, values in rates.items()
+        }
         for save in (("records",), None):
             _, long, *_ = measure(folder / "long", options.model, save=save)
             _, short, *_ = measure(folder / "short", options.model, save=save)
             count = len(list((folder / "short").iterdir())) - len(list((folder / "long").iterdir()))
-            print(f"{save or 'default outputs'}: {1000 * (short - long) / count:.0f} ms a video beyond its frames")
+            rows["records only" if save else "default outputs"] = {"ms per video": 1000 * (short - long) / count}
+    columns = {
+        "fps": ("FPS", "{:.0f}"),
+        "least": ("least", "{:.0f}"),
+        "most": ("most", "{:.0f}"),
+        "gain": ("of one worker", "{:.1f}x"),
+        "start": ("start, s", "{:.0f}"),
+        "ms per video": ("ms per video", "{:.0f}"),
+    }
+    title = f"{options.model}: {options.videos} videos of {options.frames} frames, {options.repeats} repeats in turns"
+    finish("batch", options.out, title, columns, rows)
 
 
-def render(folder: Path, options: argparse.Namespace) -> None:
+def render(folder: Path, options: Namespace) -> None:
     """Videos of streets, and the same frames in videos of a tenth of the length."""
     for kind in ("long", "short"):
         (folder / kind).mkdir(parents=True, exist_ok=True)
@@ -93,9 +116,9 @@ def render(folder: Path, options: argparse.Namespace) -> None:
             write_video(folder / "short" / f"{number}-{part}.mp4", images[part * short : (part + 1) * short])
 
 
-def write_video(path: Path, images: list[Any]) -> None:
+def write_video(path: Path, images: Iterable[Any], size: tuple[int, int] = SIZE, rate: int = RATE) -> None:
     with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=RATE, height=SIZE[0], width=SIZE[1], pix_fmt="yuv420p")
+        stream = container.add_stream("libx264", rate=rate, height=size[0], width=size[1], pix_fmt="yuv420p")
         for image in images:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")))
         container.mux(stream.encode(None))

@@ -1,15 +1,12 @@
 """Where drift budgets come from: what each costs on stills of the training split set in motion, or on streets.
 
-python benchmarks/budgets.py MODEL CAMVID
-python benchmarks/budgets.py small-streets street:40-47
-python benchmarks/budgets.py ddrnet23-slim-streets street:41-48 --rate 30 --length 150 --motions dis --longest 12 \
-    --budgets 0.3 0.35 0.4 0.45 0.5
-python benchmarks/budgets.py ddrnet39-camvid CAMVID --mode online --budgets 0.4 0.5 0.6 --longest 30 --speed 3
+python -m benchmarks.budgets MODEL CAMVID
+python -m benchmarks.budgets small-streets street:40-47
+python -m benchmarks.budgets ddrnet39-camvid CAMVID --mode online --budgets 0.4 0.5 0.6 --longest 30 --speed 3
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import stmg
+from benchmarks.measurement import finish, make_parser
 from stmg.data.augment import resize_transform
 from stmg.data.catalogue import open_dataset
 from stmg.data.stills import SimulatedMotion, clip_from_still
@@ -57,7 +55,7 @@ def clips(path: str, number: int, speed: float, length: int = LENGTH, rate: floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser("budgets", __doc__)
     parser.add_argument("model")
     parser.add_argument("data")
     parser.add_argument("--mode", choices=("offline", "online"), default="offline")
@@ -85,11 +83,10 @@ def main() -> None:
             logits[hash(frame.tobytes())] = array.transpose(2, 0, 1)
             _add(bases, runtime.labels(found, SIZE), truth)
     replay = CallableRuntime(lambda image: logits[hash(image.tobytes())])
-    print(f"{arguments.model}: {len(videos)} clips of {arguments.length} frames; base {100 * bases[0].mean_iou():.2f}")
     which = "offline" if arguments.mode == "offline" else "scheduler"
+    rows = {}
     for motion in arguments.motions:
         for longest in arguments.longest:
-            row = []
             for budget in arguments.budgets:
                 options = {"motion": motion, which: DriftBudget(budget, longest=longest)}
                 stream = VideoSegmenter(replay, settings=segmenter.settings, **options)
@@ -102,12 +99,28 @@ def main() -> None:
                 change, *changes = (
                     100 * (one.mean_iou() / base.mean_iou() - 1) for one, base in zip(each, bases, strict=True)
                 )
-                row.append(f"{budget}: {change:+.2f} % (worst clip {min(changes):+.1f}) 1/{number / computed:.1f}")
-            print(f"{motion}, longest {longest}: " + ", ".join(row), flush=True)
+                rows[f"{motion}, longest {longest}, budget {budget:g}"] = {
+                    "change": change,
+                    "loss": -change,
+                    "worst": min(changes),
+                    "frames": number / computed,
+                }
+    finish(
+        "budgets",
+        arguments.out,
+        f"{arguments.model} {arguments.mode} on {arguments.data}: {len(videos)} clips of {arguments.length} frames",
+        {
+            "change": ("change of mIoU", "{:+.2f} %"),
+            "worst": ("worst clip", "{:+.1f} %"),
+            "frames": ("one frame computed in", "{:.1f}"),
+        },
+        rows,
+        note=f"the network on every frame has {100 * bases[0].mean_iou():.2f}",
+    )
 
 
 def _add(counts: list[ConfusionMatrix], labels: Labels, truth: Labels) -> None:
-    """To those of all clips and to those of the last one."""
+    """Count a frame in the matrix of all clips and in that of the last one."""
     for each in (counts[0], counts[-1]):
         each.add(labels, truth)
 

@@ -1,20 +1,20 @@
 """What a frame without the network costs: core-milliseconds of each level of motion, of carrying and of blending.
 
-python benchmarks/carrying.py ddrnet23-slim-camvid CAMVID
+python -m benchmarks.carrying ddrnet23-slim-camvid CAMVID
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 
 import cv2
 import numpy as np
+import torch
 
 import stmg
+from benchmarks.measurement import finish, make_parser
 from stmg.data.catalogue import open_dataset
-from stmg.evaluation.machine import this_machine
 from stmg.streaming.anchors import Between, Side, blend, carry, compute_anchor
 from stmg.streaming.continuity import find_step, refine_flow
 from stmg.streaming.flow import Flow, compose, invert
@@ -37,19 +37,19 @@ def milliseconds(work: Callable[..., object], *arguments: object) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser("carrying", __doc__)
     parser.add_argument("model")
     parser.add_argument("data")
     arguments = parser.parse_args()
     runtime = stmg.load(arguments.model).runtime
     video = open_dataset(arguments.data).videos("val")[0]
     cv2.setNumThreads(1)
-    print(this_machine())
-    print("| | motion | find it, ms | refine, ms | carry, ms | blend, ms | sides disagree |")
-    print("|---|---|---|---|---|---|---|")
+    torch.set_num_threads(1)
+    rows = {}
     for size in SIZES:
         frames = [Frame(video.image(index, size)) for index in range(2 * DISTANCE + 1)]
         left, right = (compute_anchor(runtime, frames[at]) for at in (0, -1))
+        network = milliseconds(compute_anchor, runtime, frames[0])
         for name in DIS_LEVELS:
             motion = DisMotion(name).for_offline()
             views = [make_view(frame, motion.view_width) for frame in frames]
@@ -74,9 +74,17 @@ def main() -> None:
             def mix(left: Side = sides[0], right: Side = sides[1], image: Image = frames[DISTANCE].image) -> Labels:
                 return blend(Between(left, right, image))
 
-            figures = [found, refined, milliseconds(carry, left, back), milliseconds(mix)]
-            cells = " | ".join(f"{figure:.1f}" for figure in figures)
-            print(f"| {size[0]}x{size[1]} | {name} | {cells} | {unlike:.1%} |", flush=True)
+            rows[f"{size[0]}x{size[1]} {name}"] = {
+                "find": found,
+                "refine": refined,
+                "carry": milliseconds(carry, left, back),
+                "blend": milliseconds(mix),
+                "disagree": 100 * unlike,
+                "network": network,
+            }
+    columns = {key: (f"{key}, ms", "{:.1f}") for key in ("find", "refine", "carry", "blend", "network")}
+    title = f"{arguments.model} on one core, anchors {DISTANCE} frames away on both sides"
+    finish("carrying", arguments.out, title, {**columns, "disagree": ("sides disagree", "{:.1f} %")}, rows)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,11 @@
 Every second frame is partial, nothing is warped, masks are as generated. A network that was trained with the bias is
 also run without it, its threshold set so that as many blocks are kept.
 
-    python benchmarks/distortion_bias.py CAMVID ddrnet39-camvid [runs/NAME/last ...] [--out out/distortion.json]
+    python -m benchmarks.distortion_bias CAMVID ddrnet39-camvid [runs/NAME/last ...]
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 
 import stmg
+from benchmarks.measurement import finish, make_parser
 from stmg.data.catalogue import open_dataset
 from stmg.data.dataset import Dataset
-from stmg.evaluation.machine import this_machine
 from stmg.evaluation.measuring.streams import load_into_memory, stream_figures
 from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import FixedPeriod, Level
@@ -30,44 +27,50 @@ SIZE = (360, 480)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser("distortion_bias", __doc__)
     parser.add_argument("data")
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--scale", type=float, default=0.8, help="of partial frames")
-    parser.add_argument("--out", type=Path, default=Path("out/distortion.json"))
     arguments = parser.parse_args()
     dataset = load_into_memory(open_dataset(arguments.data), "val", SIZE, None)
-    rows = {}
-    for name in arguments.models:
+    rows, points = {}, {}
+    for model in arguments.models:
+        name = Path(model).parent.name or model  # runs/NAME/last
         settings: dict[str, Any] = {
             "motion": "none",
             "scheduler": FixedPeriod(2),
             "partial_scale": arguments.scale,
             "masking": Masking(gain=1.0),
         }
-        segmenter = stmg.load(name, corrector="none", **settings)
+        segmenter = stmg.load(model, corrector="none", **settings)
         runtime: Any = segmenter.runtime
         generator = runtime.network.mask_generator
         threshold = generator.pruning.threshold
         probability, distortion = compare_frames(segmenter, dataset)
         is_biased = generator.distortion_aware
-        rows[f"{name}, {'with' if is_biased else 'without'} the bias"] = measure(
-            segmenter, dataset, probability, distortion
-        )
+        row = f"{name}, {'with' if is_biased else 'without'} the bias"
+        rows[row], points[row] = measure(segmenter, dataset, probability, distortion)
         if is_biased:
             kept = float((probability < float(threshold)).mean())
             generator.distortion_aware = False
             probability, distortion = compare_frames(segmenter, dataset)
             threshold.fill_(float(np.quantile(probability, kept)))
-            rows[f"{name}, its bias off"] = measure(segmenter, dataset, probability, distortion)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps({"machine": asdict(this_machine()), "rows": rows}, indent=1) + "\n")
-    for name, row in rows.items():
-        print(
-            f"{name}: correlation of pruned share and distortion {row['correlation']:+.2f}, of the mean probability "
-            f"{row['correlation_of_probability']:+.2f}; {row['kept']:.1f} % kept, mIoU {row['miou']:.2f} at "
-            f"{row['macs']:.1f} % of the MACs"
-        )
+            row = f"{name}, its bias off"
+            rows[row], points[row] = measure(segmenter, dataset, probability, distortion)
+    finish(
+        "distortion_bias",
+        arguments.out,
+        f"How pruning goes with the distortion, every second frame partial at {arguments.scale:g} of the scale",
+        {
+            "correlation": ("share pruned against distortion", "{:+.2f}"),
+            "correlation_of_probability": ("probability against distortion", "{:+.2f}"),
+            "kept": ("blocks kept", "{:.0f} %"),
+            "miou": ("mIoU", "{:.2f}"),
+            "macs": ("MACs", "{:.1f} %"),
+        },
+        rows,
+        data={"points": points},
+    )
 
 
 def compare_frames(segmenter: stmg.VideoSegmenter, dataset: Dataset) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -86,19 +89,20 @@ def compare_frames(segmenter: stmg.VideoSegmenter, dataset: Dataset) -> tuple[ND
 
 def measure(
     segmenter: stmg.VideoSegmenter, dataset: Dataset, probability: NDArray[Any], distortion: NDArray[Any]
-) -> dict[str, Any]:
-    """A row: points of the figure, correlations, and what the stream gives."""
+) -> tuple[dict[str, float], list[list[float]]]:
+    """A row, and the points (distortion, share pruned) of its frames."""
     runtime: Any = segmenter.runtime
     pruned = (probability >= float(runtime.network.mask_generator.pruning.threshold)).mean(1)
     found = stream_figures(segmenter, dataset, "val", SIZE)
-    return {
-        "points": [[round(float(x), 4), round(float(y), 4)] for x, y in zip(distortion, pruned, strict=True)],
+    points = [[round(float(x), 4), round(float(y), 4)] for x, y in zip(distortion, pruned, strict=True)]
+    row = {
         "correlation": float(np.corrcoef(pruned, distortion)[0, 1]),
         "correlation_of_probability": float(np.corrcoef(probability.mean(1), distortion)[0, 1]),
         "kept": found.kept_share,
         "miou": found.miou,
         "macs": found.macs_share(runtime.cost(SIZE, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)),
     }
+    return row, points
 
 
 if __name__ == "__main__":

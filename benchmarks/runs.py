@@ -1,14 +1,12 @@
-"""Runs: the commands of stmg whose results make up BENCHMARKS.md and its pages."""
+"""Runs: the commands whose results make up BENCHMARKS.md, its pages and the figures of the documents."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from benchmarks.run import CAMVID, Run
 from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
-
-CAMVID = "CAMVID"
-"""Stands for the folder of the dataset in commands; `--data` says where it is."""
 
 RUNTIMES = {
     "PyTorch": BASE,
@@ -27,38 +25,18 @@ PAPER = Method(kind="paper")
 METHODS = (BASE, *BASELINES, PAPER, ONLINE, OFFLINE, Method(kind="realtime"))
 """The rows of a network in the summary, each on every runtime; baselines on the one that they are measured on."""
 MEASURED = ("--frames", "101", "--repeats", "3")
-TRIAL = {"benchmark": ("--frames", "6", "--repeats", "1"), "evaluate": ("--limit", "3"), "ablate": ("--limit", "3")}
-"""What makes a command short, by verb; the last value of an option counts."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """A command of stmg that writes a result."""
-
-    name: str
-    """Of the result's file."""
-    page: str
-    """The page that shows the result."""
-    command: tuple[str, ...]
-    minutes: float
-    """How long it is expected to take on two cores, exports included."""
-    exports: tuple[tuple[str, ...], ...] = ()
-    """Commands that have to be carried out before."""
-    network: str = ""
-    """Whose rows of the summary the result may give; empty for settings other than its own."""
-    runtime: str = "PyTorch"
-    """Of the model itself; exports beside it have their own."""
-    rows: tuple[Method, ...] = ()
-    """Those that the result is there to give."""
-
-    @property
-    def typed(self) -> str:
-        """What a reader types, and what the result says of itself."""
-        return shlex.join(["stmg", *self.command, "--out", f"results/{self.name}"])
-
-    @property
-    def needs_data(self) -> bool:
-        return any(word.partition("/")[0] == CAMVID for command in (*self.exports, self.command) for word in command)
+TRIAL = {
+    "benchmark": "--frames 6 --repeats 1",
+    "evaluate": "--limit 3",
+    "ablate": "--limit 3",
+    "adapt": "--steps 2 --pairs 16",
+    "batch": "--videos 1 --repeats 1 --frames 20",
+    "budgets": "--length 6",
+    "files": "--frames 20 --repeats 1",
+    "serving": "--count 2 --minutes 0.3",
+    "speed": "--repeats 2",
+}
+"""What makes a command short, by verb or program; the last value of an option counts. Others are short enough."""
 
 
 def on_runtime(method: Method, runtime: str) -> Method:
@@ -108,6 +86,42 @@ def _camvid_runs(model: str, short: str, minutes: tuple[float, float], *, paper:
     return exported, pytorch
 
 
+def _evaluation_run(name: str, model: str, *options: str, data: str = CAMVID, page: str = "") -> Run:
+    return Run(name=name, page=page, command=("evaluate", model, data, *options), minutes=3)
+
+
+def _adapted_run(name: str, *options: str, corrected: bool) -> Run:
+    """lite0 with a corrector trained on rendered streets, which look unlike what it was trained on."""
+    model, data = "exports/lite0-adapted", "street:1300-1339"
+    adapt = (
+        "adapt",
+        "lite0-camvid",
+        "--on",
+        data,
+        *shlex.split("--stills 0.2 --longest 12 --cost 30%"),
+        "--out",
+        model,
+    )
+    return Run(
+        name=f"lite0-adapted-{name}" + ("" if corrected else "-uncorrected"),
+        exports=(adapt,),
+        command=("evaluate", model, "street:0-0", *options, *(() if corrected else ("--corrector", "none"))),
+        minutes=15 if corrected and name == "late" else 2,
+    )
+
+
+def _untrained_run(motion: str) -> Run:
+    """DDRNet-39 without weights: its times mean something, its labels nothing."""
+    return Run(
+        name=f"ddrnet39-untrained-{motion}",
+        command=(
+            *("benchmark", "ddrnet39", CAMVID, "--mode", "realtime", "--rate", "15"),
+            *("--frames", "101", "--motion", motion),
+        ),
+        minutes=3,
+    )
+
+
 def _realtime_run(motion: str) -> Run:
     return Run(
         name=f"ddrnet23-slim-camvid-realtime-{motion}",
@@ -129,6 +143,41 @@ def _streets_run(motion: str) -> Run:
     )
 
 
+def _program(name: str, minutes: float, command: str, *, exports: tuple[str, ...] = (), needs: str = "") -> Run:
+    """A program of this folder."""
+    program, *words = shlex.split(command)
+    kept = _exports("ddrnet23-slim-camvid", "exports/slim", *exports)
+    return Run(name=name, program=program, command=tuple(words), minutes=minutes, exports=kept, needs=needs)
+
+
+STREETS = "ddrnet23-slim-streets street:41-48 --motions dis --longest 12 --budgets 0.3 0.35 0.4 0.45 0.5"
+ONLINE_BUDGETS = "--mode online --motions dis dis-medium dis-fine --budgets 0.4 0.5 0.6 --longest 30"
+OFFLINE_BUDGETS = "--motions dis-medium --budgets 2 --longest 14 18 20 22 24"
+PROGRAMS = (
+    _program("carrying", 3, "carrying ddrnet23-slim-camvid CAMVID"),
+    _program("budgets-slim", 3, "budgets ddrnet23-slim-camvid CAMVID --motions dis --longest 12"),
+    _program("budgets-small-streets", 3, "budgets small-streets street:40-47 --motions dis --longest 12"),
+    _program("budgets-streets-15fps", 3, f"budgets {STREETS}"),
+    _program("budgets-streets-30fps", 7, f"budgets {STREETS} --rate 30 --length 150"),
+    _program("budgets-ddrnet39-online", 5, f"budgets ddrnet39-camvid CAMVID {ONLINE_BUDGETS} --stills 5 --speed 3"),
+    _program("budgets-ddrnet39-offline", 5, f"budgets ddrnet39-camvid CAMVID {OFFLINE_BUDGETS} --stills 8 --speed 3"),
+    _program("partial-frames", 5, "partial_frames stream ddrnet39-camvid CAMVID --scale 0.7 --thresholds 0.47"),
+    _program("mask-gain-slim", 2, "partial_frames gain ddrnet23-slim-camvid CAMVID"),
+    _program("mask-gain-ddrnet39", 4, "partial_frames gain ddrnet39-camvid CAMVID --scale 0.7"),
+    _program("blocks", 4, "partial_frames blocks ddrnet39-camvid CAMVID --scale 0.8"),
+    _program(
+        "distortion-bias",
+        5,
+        "distortion_bias CAMVID ddrnet39-camvid runs/ddrnet39-dbb/last runs/ddrnet39-plain/last",
+        needs="two trained networks, see docs/paper.md",
+    ),
+    _program("pytorch", 2, "speed pytorch"),
+    _program("skipping", 2, "speed skipping --repeats 25"),
+    _program("files", 3, "files exports/slim/onnx", exports=("onnx",)),
+    _program("batch", 4, "batch --videos 4 --repeats 2"),
+    _program("serving-streams", 11, "serving streams --count 16"),
+    _program("serving-viewers", 3, "serving viewers --count 50"),
+)
 RUNS = (
     *_camvid_runs("ddrnet23-slim-camvid", "slim", (9, 5), paper=True),
     Run(
@@ -224,4 +273,23 @@ RUNS = (
         rows=_rows("PyTorch", paper=True),
     ),
     *(_streets_run(motion) for motion in ("dis", "dis-fine", "dis-finest")),
+    _evaluation_run("ddrnet23-slim-camvid-evaluation", "ddrnet23-slim-camvid", "--paper", page="ddrnet23-slim-camvid"),
+    *(
+        _evaluation_run(
+            f"ddrnet23-slim-camvid-budget-{budget}",
+            *("ddrnet23-slim-camvid", "--mode", "online", "--scheduler", f"drift:key_above={budget}"),
+        )
+        for budget in (0.26, 0.28)
+    ),
+    _evaluation_run("ddrnet23-slim-streets-evaluation", "ddrnet23-slim-streets", data="street:0-0", page="streets"),
+    *(_untrained_run(motion) for motion in ("dis", "dis-medium", "dis-fine")),
+    *(
+        _adapted_run(name, *options.split(), corrected=corrected)
+        for name, options in (
+            ("late", "--mode realtime"),
+            ("online", "--mode online --scheduler fixed:period=8,between=carry"),
+        )
+        for corrected in (True, False)
+    ),
+    *PROGRAMS,
 )

@@ -1,12 +1,11 @@
 """What serving takes: many rendered streams over one network for minutes, and many viewers of one stream against one.
 
-python benchmarks/serving.py streams --count 16 --fps 5 --minutes 10
-python benchmarks/serving.py viewers --count 50
+python -m benchmarks.serving streams --count 16 --fps 5 --minutes 10
+python -m benchmarks.serving viewers --count 50
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import socket
@@ -20,9 +19,32 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
+
+from benchmarks.measurement import Row, finish, make_parser
+
+COLUMNS = {
+    "streams": {
+        "fps": ("results FPS", "{:.1f}"),
+        "slowest": ("slowest stream", "{:.1f}"),
+        "cores": ("cores", "{:.2f}"),
+        "p50": ("p50 ms", "{:.1f}"),
+        "p95": ("p95 ms", "{:.1f}"),
+        "dropped": ("dropped", "{:.0f}"),
+        "MB": ("MB", "{:.0f}"),
+        "growth": ("last third against the second, MB", "{:+.0f}"),
+    },
+    "viewers": {
+        "cores": ("cores", "{:.2f}"),
+        "least": ("least", "{:.2f}"),
+        "most": ("most", "{:.2f}"),
+        "sent": ("MB/s", "{:.0f}"),
+    },
+}
+"""By what is measured."""
 
 
 @contextmanager
@@ -48,47 +70,50 @@ def serve(streams: list[dict[str, object]], model: str) -> Iterator[tuple[str, p
             print(f"stopped {time.monotonic() - begun:.1f} s after SIGTERM, exit code {process.returncode}")
 
 
-def get(url: str, path: str) -> list[dict[str, dict[str, float]]]:
+def get(url: str, path: str) -> list[dict[str, dict[str, Any]]]:
     with urllib.request.urlopen(url + path) as answer:
-        content: list[dict[str, dict[str, float]]] = json.load(answer)
+        content: list[dict[str, dict[str, Any]]] = json.load(answer)
         return content
 
 
-def run_streams(count: int, fps: float, minutes: float, model: str) -> None:
-    """Serve so many streets at once; memory, processor and frame rates on the way."""
+def run_streams(count: int, fps: float, minutes: float, model: str) -> dict[str, Row]:
+    """Serve so many streets at once; medians of what a look every 15 seconds saw, and the memory at the end."""
     streams: list[dict[str, object]] = [
         {"name": f"street-{number}", "source": f"street:{900_200 + number}", "fps": fps} for number in range(count)
     ]
     with serve(streams, model) as (url, process):
         begun = time.monotonic()
-        memory: list[float] = []
-        print("minute  RSS MB  cores  results FPS (slowest stream)  network FPS  latency p50/p95 ms  dropped")
+        looks: list[dict[str, float]] = []
         while time.monotonic() - begun < 60 * minutes:
             before, then = sum(process.cpu_times()[:2]), time.monotonic()
             time.sleep(15)
             cores = (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - then)
             figures = [stream["figures"] for stream in get(url, "/api/streams")]
-            memory.append(process.memory_info().rss / 1e6)
             rates = [figure["process_fps"] for figure in figures]
-            print(
-                f"{(time.monotonic() - begun) / 60:6.2f}  {memory[-1]:6.0f}  {cores:5.2f}  {sum(rates):11.1f} "
-                f"({min(rates):.1f}) {sum(figure['network_fps'] for figure in figures):26.1f}  "
-                f"{statistics.median(figure['latency_p50_ms'] for figure in figures):8.1f} / "
-                f"{max(figure['latency_p95_ms'] for figure in figures):.1f} "
-                f"{sum(figure['dropped'] for figure in figures):9.0f}",
-                flush=True,
+            looks.append(
+                {
+                    "fps": sum(rates),
+                    "slowest": min(rates),
+                    "cores": cores,
+                    "p50": statistics.median(figure["latency_p50_ms"] for figure in figures),
+                    "p95": max(figure["latency_p95_ms"] for figure in figures),
+                    "dropped": sum(figure["dropped"] for figure in figures),
+                    "MB": process.memory_info().rss / 1e6,
+                }
             )
-        third = max(1, len(memory) // 3)
-        first, last = statistics.fmean(memory[third : 2 * third]), statistics.fmean(memory[-third:])
-        print(
-            f"memory of the last third against the second: {last - first:+.0f} MB ({100 * (last / first - 1):+.1f} %)"
-        )
+            print(", ".join(f"{key} {value:.1f}" for key, value in looks[-1].items()), flush=True)
+    third = max(1, len(looks) // 3)
+    first, last = (statistics.fmean(look["MB"] for look in part) for part in (looks[third : 2 * third], looks[-third:]))
+    row = {key: statistics.median(look[key] for look in looks) for key in looks[0]}
+    row |= {"dropped": looks[-1]["dropped"], "MB": looks[-1]["MB"], "growth": last - first}
+    return {f"{count} streams of {fps:g} FPS, {minutes:g} minutes": row}
 
 
-def run_viewers(count: int, model: str, seconds: float = 15.0, rounds: int = 4) -> None:
+def run_viewers(count: int, model: str, seconds: float = 15.0, rounds: int = 4) -> dict[str, Row]:
     """One viewer and many in turns; the processor time of the server in each turn."""
     with serve([{"name": "street", "source": "street:900107"}], model) as (url, process):
         costs: dict[int, list[float]] = {1: [], count: []}
+        sent: dict[int, list[float]] = {1: [], count: []}
         for _ in range(rounds):
             for number in costs:
                 with look(url, number) as received:
@@ -97,11 +122,16 @@ def run_viewers(count: int, model: str, seconds: float = 15.0, rounds: int = 4) 
                     time.sleep(seconds)
                     cores = (sum(process.cpu_times()[:2]) - before) / seconds
                     costs[number].append(cores)
-                    megabytes = (sum(received) - frames) / seconds / 1e6
-                    rate = get(url, "/api/streams")[0]["figures"]["process_fps"]
-                    print(f"{number:3d} viewers: {cores:.3f} cores, {megabytes:.1f} MB/s, {rate:.1f} FPS", flush=True)
-        one, many = (statistics.median(values) for values in costs.values())
-        print(f"{count} viewers cost {100 * (many / one - 1):+.1f} % more than one")
+                    sent[number].append((sum(received) - frames) / seconds / 1e6)
+    return {
+        f"{number} viewer{'s' if number > 1 else ''}": {
+            "cores": statistics.median(values),
+            "least": min(values),
+            "most": max(values),
+            "sent": statistics.median(sent[number]),
+        }
+        for number, values in costs.items()
+    }
 
 
 @contextmanager
@@ -129,7 +159,7 @@ def look(url: str, count: int) -> Iterator[list[int]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser("serving", __doc__)
     parser.add_argument("what", choices=("streams", "viewers"))
     parser.add_argument("--count", type=int, required=True)
     parser.add_argument("--fps", type=float, default=5.0)
@@ -137,9 +167,10 @@ def main() -> None:
     parser.add_argument("--model", default="small-streets")
     options = parser.parse_args()
     if options.what == "streams":
-        run_streams(options.count, options.fps, options.minutes, options.model)
+        rows = run_streams(options.count, options.fps, options.minutes, options.model)
     else:
-        run_viewers(options.count, options.model)
+        rows = run_viewers(options.count, options.model)
+    finish("serving", options.out, f"{options.model}, {options.what}", COLUMNS[options.what], rows)
 
 
 if __name__ == "__main__":

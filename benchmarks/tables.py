@@ -1,31 +1,21 @@
-"""Tables: BENCHMARKS.md and its pages from the results of the runs.
-
-python -m benchmarks.tables    # writes the tables anew; python -m benchmarks measures first
-"""
+"""Tables: what BENCHMARKS.md and its pages show of the results of the runs."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
-from benchmarks.runs import METHODS, RUNS, RUNTIMES, Run, on_runtime
-from reliability.figures import put_between
-from stmg.errors import DataError
+from benchmarks.measurement import Measurement
+from benchmarks.run import RESULTS, Run, Stored, read_stored
+from benchmarks.runs import METHODS, RUNS, RUNTIMES, on_runtime
 from stmg.evaluation.method import BASE, Method
-from stmg.evaluation.results import AblationResult, BenchmarkResult, EvaluationResult, Latency, Result
-from stmg.evaluation.storage import read_result
+from stmg.evaluation.results import AblationResult, BenchmarkResult, EvaluationResult, Latency
 from stmg.evaluation.views.benchmark_tables import benchmark_tables
 from stmg.evaluation.views.evaluation_tables import evaluation_tables
 from stmg.evaluation.views.tables import ablation_tables
 from stmg.evaluation.views.text_table import TextTable, number
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
-PAGES = (ROOT / "BENCHMARKS.md", RESULTS / "README.md", *sorted((ROOT / "benchmarks" / "pages").glob("*.md")))
-BEGIN, END = "<!-- table: {} -->", "<!-- end -->"
 FP32 = [base for base in RUNTIMES.values() if base.bits != 8]  # what changes are relative to
 HEADINGS = (
     "network",
@@ -97,14 +87,6 @@ Found = dict[tuple[str, Method], tuple[Row, Source]]
 """Rows by network and method, each with where it comes from."""
 
 
-def read_kept(run: Run, folder: Path = RESULTS) -> Result | None:
-    """The result of a run; None if there is none that this version can read."""
-    try:
-        return read_result(folder / f"{run.name}.json")
-    except DataError:
-        return None
-
-
 def make_source(run: Run, result: BenchmarkResult) -> Source:
     """The rows of a result, those of the model itself said of its runtime."""
     (at_size,) = result.sizes
@@ -141,7 +123,7 @@ def make_source(run: Run, result: BenchmarkResult) -> Source:
 
 def summary(folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -> str:
     """Every network in every mode on every runtime, and under it where each row comes from."""
-    kept = {run: result for run in runs if isinstance(result := read_kept(run, folder), BenchmarkResult)}
+    kept = {run: result for run in runs if isinstance(result := read_stored(run, folder), BenchmarkResult)}
     sources = [make_source(run, result) for run, result in kept.items() if run.network]
     found: Found = {}
     for source in sources:
@@ -174,13 +156,14 @@ def run_list(runs: Sequence[Run] = RUNS) -> str:
     lines = []
     for run in runs:
         exports = [f"`stmg {' '.join(command)}`" for command in run.exports]
+        exports += [f"by hand: it needs {run.needs}"] if run.needs else []
         lines.append((run.name, f"{run.minutes:g}", "<br>".join((*exports, f"`{run.typed}`"))))
     return _markdown(("run", "minutes", "commands"), lines)
 
 
 def page_tables(page: str, folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -> str:
     """The results of the runs that belong on a page, and the names of those that are not there."""
-    mine = {run: read_kept(run, folder) for run in runs if run.page == page}
+    mine = {run: read_stored(run, folder) for run in runs if run.page == page}
     parts = []
     for run, result in mine.items():
         if result is not None:
@@ -191,32 +174,25 @@ def page_tables(page: str, folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -
     return "\n\n".join(parts + ([f"Not run yet: {missing}."] if missing else []))
 
 
-def fill(page: str, folder: Path = RESULTS) -> str:
-    """A page with the tables between its marks."""
-    tables: dict[str, Callable[[], str]] = {
-        "summary": partial(summary, folder),
-        "minutes": minutes,
-        "runs": run_list,
-    }
-    for name in re.findall(BEGIN.format("([^ ]+)"), page):
-        make = tables.get(name) or partial(page_tables, name, folder)
-        page = put_between(page, BEGIN.format(name), END, f"\n{make()}\n")
-    return page
+def program_table(run: Run, link: str, folder: Path = RESULTS) -> str | None:
+    """What a program of this folder measured; None if its result is not there yet.
+
+    link: to the folder of results from where the table is shown.
+    """
+    result = read_stored(run, folder)
+    if not isinstance(result, Measurement):
+        return None
+    raw = f"[raw]({link}/{run.file})"
+    return f"`{result.command}` ({raw})\n\n{result.table().markdown().rstrip()}"
 
 
-def write_pages() -> None:
-    """Write the tables of every page anew."""
-    for path in PAGES:
-        path.write_text(fill(path.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def _main_tables(result: Result) -> list[TextTable]:
+def _main_tables(result: Stored) -> list[TextTable]:
     """What a page shows of a result; `stmg report` shows all of it."""
     if isinstance(result, EvaluationResult):
         return evaluation_tables(result)[:1]
     if isinstance(result, AblationResult):
         return ablation_tables(result)
-    assert isinstance(result, BenchmarkResult), result.kind
+    assert isinstance(result, BenchmarkResult), result
     tables = [benchmark_tables(result, at_size) for at_size in result.sizes]
     return [table for each in tables for table in (each[0], *each[5:])]
 
@@ -239,7 +215,3 @@ def _source_line(at: int, source: Source) -> str:
 
 def _markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in (headings, ["---"] * len(headings), *lines))
-
-
-if __name__ == "__main__":
-    write_pages()

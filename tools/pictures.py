@@ -50,7 +50,7 @@ def main() -> None:
     mpl.rcParams.update({"svg.hashsalt": "stmg", "font.family": "DejaVu Sans"})
     draw_modes(out / "modes.svg")
     draw_method(out / "method.svg")
-    draw_distortion(out / "distortion.svg", ROOT / "benchmarks" / "figures" / "distortion.json")
+    draw_distortion(out / "distortion.svg", ROOT / "benchmarks" / "results" / "parts" / "distortion-bias.json")
     frames, truths = map(list, zip(*render(STREET, FRAMES, SIZE), strict=True))
     segmenter = stmg.load(MODEL)
     whole = list(segmenter.another(scheduler="always-key").stream(frames))
@@ -66,15 +66,15 @@ def main() -> None:
 
 def draw_distortion(path: Path, points: Path) -> None:
     """How the share of pruned blocks goes with the distortion, as `benchmarks/distortion_bias.py` measured it."""
-    rows = json.loads(points.read_text())["rows"]
+    content = json.loads(points.read_text())
     series = {
-        "trained with the distortion bias": ("runs/ddrnet39-dbb/last, with the bias", COMPUTED),
-        "trained without it": ("runs/ddrnet39-plain/last, without the bias", WARM),
+        "trained with the distortion bias": ("ddrnet39-dbb, with the bias", COMPUTED),
+        "trained without it": ("ddrnet39-plain, without the bias", WARM),
     }
     figure, axes = plt.subplots(figsize=(9, 3))
     for name, (row, color) in series.items():
-        distortion, pruned = zip(*rows[row]["points"], strict=True)
-        correlation = f"{rows[row]['correlation']:+.2f}".replace("-", "\N{MINUS SIGN}")
+        distortion, pruned = zip(*content["data"]["points"][row], strict=True)
+        correlation = f"{content['rows'][row]['correlation']:+.2f}".replace("-", "\N{MINUS SIGN}")
         label = f"{name}, correlation {correlation}"
         axes.scatter(distortion, 100 * np.array(pruned), s=14, color=color, label=label)
     _label(axes, "distortion, mean of the mask", "blocks pruned, %")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
 import sys
 from argparse import Namespace
@@ -9,8 +11,9 @@ from argparse import Namespace
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks.runs import RUNS, TRIAL
-from benchmarks.tables import RESULTS
+from benchmarks.history import Commit, stamp_file
+from benchmarks.run import RESULTS
+from benchmarks.runs import RUNS
 from test_readme import check_command
 
 FAKE = """
@@ -23,7 +26,7 @@ if "exports/lite0/openvino" in words:
 out = pathlib.Path(words[words.index("--out") + 1])
 out.mkdir(parents=True, exist_ok=True)
 if words[0] != "export":
-    (out / f"{words[0]}.json").write_text("{}")
+    (out / f"{words[0]}.json").write_text('{"machine": {"stmg": "0.1.0"}}')
 """
 
 
@@ -48,31 +51,78 @@ def calls(work) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
-def test_commands_exist(run):
-    for words in (*run.exports, run.command, (*run.command, *TRIAL[run.command[0]])):
+def test_commands_exist(run, monkeypatch):
+    for words in run.exports:
         check_command(["stmg", *words])
+        check_command(["stmg", *words, *program._shorter(words[0], trial=True)])
+    if not run.program:
+        check_command(["stmg", *run.command, *program._shorter(run.command[0], trial=True)])
+    else:
+        module = importlib.import_module(f"benchmarks.{run.program}")
+        parsed = []
+
+        def parse(parser, arguments=None, namespace=None):
+            parsed.append(parser.parse_known_args(arguments, namespace)[1])
+            raise SystemExit(0)
+
+        monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
+        monkeypatch.setattr(sys, "argv", [run.program, *run.command, *program._shorter(run.program, trial=True)])
+        with pytest.raises(SystemExit):
+            module.main()
+        assert parsed == [[]]
 
 
 def test_without_the_data_only_rendered_streets_are_left(capsys, tmp_path):
     chosen = program.choose_runs(make_options(), tmp_path)
-    assert {run.page for run in chosen} == {"streets"}
+    assert {"ddrnet23-slim-streets", "budgets-small-streets"} <= {run.name for run in chosen}
+    assert not any("CAMVID" in word for run in chosen for word in run.command)
     assert "lite0-camvid is skipped: it needs CamVid, --data FOLDER" in capsys.readouterr().out
 
 
-def test_a_result_of_this_version_and_command_is_left_out(tmp_path, capsys):
-    run = next(run for run in RUNS if program.is_current(run))
-    options = make_options(data=tmp_path, only=run.name)
-    assert run not in program.choose_runs(options)
-    assert f"{run.name} is skipped: its result is there" in capsys.readouterr().out
-    assert run in program.choose_runs(make_options(data=tmp_path, only=run.name, again=True))
-    content = json.loads((RESULTS / f"{run.name}.json").read_text())
-    for changed in (
-        {**content, "command": "stmg benchmark something else"},
-        {**content, "interrupted": True},
-        {**content, "machine": {**content["machine"], "stmg": "0.0.1"}},
-    ):
-        (tmp_path / f"{run.name}.json").write_text(json.dumps(changed))
+def test_a_result_of_this_code_and_command_is_left_out(tmp_path, capsys, monkeypatch):
+    run = next(run for run in RUNS if run.name == "ddrnet23-slim-streets")
+    path = tmp_path / run.file
+    path.write_bytes((RESULTS / run.file).read_bytes())
+    options = make_options(only=run.name)
+    monkeypatch.setattr(
+        program, "why_outdated", lambda version, paths: "" if version.endswith("+g123456789abc") else "old"
+    )
+    assert run in program.choose_runs(options, tmp_path)
+    stamp_file(path, Commit("123456789abc", dirty=False))
+    capsys.readouterr()
+    assert run not in program.choose_runs(options, tmp_path)
+    assert f"{run.name} is skipped: its result is of this code" in capsys.readouterr().out
+    assert run in program.choose_runs(make_options(only=run.name, again=True), tmp_path)
+    content = json.loads(path.read_text())
+    for changed in ({**content, "command": "stmg benchmark something else"}, {**content, "interrupted": True}):
+        path.write_text(json.dumps(changed))
         assert run in program.choose_runs(options, tmp_path)
+
+
+def test_results_from_before_commits_were_recorded_are_called_so(capsys, tmp_path):
+    (run,) = (run for run in RUNS if run.name == "ddrnet23-slim-streets")
+    content = json.loads((RESULTS / run.file).read_text())
+    content["machine"]["stmg"] = "0.1.0"
+    (tmp_path / run.file).write_text(json.dumps(content))
+    assert program.why_measure(run, tmp_path) == "from before commits were recorded"
+
+
+def test_a_kept_result_names_the_commit_that_was_measured(work, tmp_path, monkeypatch):
+    commits = iter(2 * [Commit("123456789abc", False)])
+    monkeypatch.setattr(program, "current_commit", lambda paths: next(commits))
+    (run,) = (run for run in RUNS if run.name == "ddrnet23-slim-streets")
+    assert program.carry_out(run, work, tmp_path / "kept", set(), trial=True)
+    assert json.loads((tmp_path / "kept" / run.file).read_text())["machine"]["stmg"] == "0.1.0+g123456789abc"
+    commits = iter([Commit("123456789abc", False), Commit("ffffffffffff", False)])  # committed while it ran
+    assert program.carry_out(run, work, tmp_path / "kept", set(), trial=True)
+    assert json.loads((tmp_path / "kept" / run.file).read_text())["machine"]["stmg"] == "0.1.0+g123456789abc.dirty"
+
+
+def test_an_export_that_several_runs_need_is_made_once(work, tmp_path):
+    runs = [run for run in RUNS if run.name in ("ddrnet23-slim-camvid", "ddrnet23-slim-camvid-finer-motion")]
+    assert program.carry_out_all(runs, work, tmp_path / "kept", trial=False) == []
+    exports = [tuple(words) for words in calls(work) if words[0] == "export"]
+    assert len(exports) == len(set(exports)) == 3
 
 
 def test_runs_go_on_after_one_that_failed_and_results_are_kept(work, tmp_path, capsys):
@@ -104,7 +154,7 @@ def test_ctrl_c_keeps_what_is_done_and_writes_the_tables(monkeypatch, tmp_path):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(program, "carry_out_all", stop)
-    monkeypatch.setattr(program, "write_pages", lambda: written.append(True))
+    monkeypatch.setattr(program, "write_documents", lambda: written.append(True) or [])
     monkeypatch.setattr(program, "WORK", tmp_path)
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "small-streets"])
     assert program.main() == 130

@@ -13,7 +13,7 @@ from stmg.streaming.flow import Map
 
 SPATIAL = ("adaptive", "uniform", "random", "fresh")
 PRUNING = ("learned", "random", "none")
-GAIN = 1.5  # chosen on stills of CamVid's training split: benchmarks/mask_gain.py
+GAIN = 1.5  # chosen on stills of CamVid's training split: benchmarks/partial_frames.py
 MULTIPLE = 16  # pixels
 
 

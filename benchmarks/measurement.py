@@ -1,0 +1,103 @@
+"""What a program of this folder measured: rows of numbers, stored as JSON and shown as a table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from stmg.evaluation.machine import Machine, this_machine
+from stmg.evaluation.views.text_table import NOTHING, TextTable
+from stmg.files import build_dataclass, write_atomically
+
+OUT = Path("out/benchmarks")
+Row = Mapping[str, float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """Rows of numbers and how to show them."""
+
+    command: str
+    machine: Machine
+    title: str
+    columns: dict[str, tuple[str, str]]
+    """By the name of the number in each row: the heading and the format, such as `{:.1f} ms`."""
+    rows: dict[str, Row]
+    note: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+    """What a picture needs beside the rows."""
+
+    def table(self) -> TextTable:
+        headings = ("", *(heading for heading, _ in self.columns.values()))
+        table = TextTable(self.title, headings, note="; ".join(filter(None, (str(self.machine), self.note))))
+        for name, row in self.rows.items():
+            table.add(name, *(_cell(row.get(key), form) for key, (_, form) in self.columns.items()))
+        return table
+
+
+def read_measurement(path: Path) -> Measurement:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    columns = {key: (heading, form) for key, (heading, form) in content.pop("columns").items()}
+    return Measurement(**{**content, "columns": columns, "machine": build_dataclass(Machine, content["machine"])})
+
+
+def write_measurement(measurement: Measurement, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, (json.dumps(asdict(measurement), indent=1, allow_nan=False) + "\n").encode())
+
+
+def make_parser(program: str, description: str | None) -> argparse.ArgumentParser:
+    """A parser for a program of this folder, with the option that says where its result goes."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.{program}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, default=OUT / f"{program}.json", help="the result, as JSON")
+    return parser
+
+
+def typed_command(program: str, arguments: list[str]) -> str:
+    """What a reader types to get a result again: without `--out` and its value."""
+    words = list(arguments)
+    if "--out" in words:
+        at = words.index("--out")
+        del words[at : at + 2]
+    return shlex.join(["python", "-m", f"benchmarks.{program}", *words])
+
+
+def finish(
+    program: str,
+    path: Path,
+    title: str,
+    columns: dict[str, tuple[str, str]],
+    rows: Mapping[str, Row],
+    *,
+    note: str = "",
+    data: dict[str, Any] | None = None,
+) -> None:
+    """Print what a program measured, and write it to a file."""
+    measurement = Measurement(
+        command=typed_command(program, sys.argv[1:]),
+        machine=this_machine(),
+        title=title,
+        columns=columns,
+        rows=dict(rows),
+        note=note,
+        data=data or {},
+    )
+    write_measurement(measurement, path)
+    Console(width=110).print(measurement.table().rich())
+    print(f"written to {path}")
+
+
+def _cell(value: float | None, form: str) -> str:
+    return NOTHING if value is None else form.format(value)
