@@ -1,4 +1,4 @@
-"""Errors a user can do something about: one family, so that `except stmg.StmgError` catches them all."""
+"""Errors that users can fix: one family, so that `except stmg.StmgError` catches them all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 class StmgError(Exception):
-    """A mistake in what was given, with the fix in the message. At the command line: one line and exit code 2."""
+    """A user's mistake, with the fix in the message. On the command line: one line and exit code 2."""
 
 
 class SettingsError(StmgError, ValueError):
@@ -18,31 +18,31 @@ class ModelError(StmgError, ValueError):
 
 
 class DataError(StmgError, ValueError):
-    """Data that cannot be used; the message names the file and says what to do."""
+    """Data that cannot be used; the message names the file and the fix."""
 
 
 class VideoError(DataError):
-    """A video or another source of frames that cannot be read; the message says why and what to do."""
+    """A video or another source of frames that cannot be read; the message has the reason and the fix."""
 
 
 class SourceLostError(VideoError):
-    """A live source that sent frames and then no more; what came until then has been handed out."""
+    """A live source that broke off; all of its frames until then were delivered."""
 
 
 class FrameError(StmgError, ValueError, TypeError):
-    """A frame that is not an image; the message says what one is."""
+    """A frame that is not an image; the message says what is accepted."""
 
 
 class MissingPackageError(StmgError, ImportError):
-    """A package that is not installed; the message names the extra that brings it."""
+    """A package that is not installed; the message names the extra that installs it."""
 
 
 class TrainingError(StmgError, ArithmeticError):
-    """A training run that cannot go on."""
+    """A training run that cannot continue."""
 
 
 def install_command(extra: str) -> str:
-    """What brings an extra where this package is: in a checkout, or from the index."""
+    """The command that installs an extra, for a checkout or from the package index."""
     checkout = Path(__file__).parents[2]
     if not (checkout / "pyproject.toml").is_file():
         return f'pip install "stmg[{extra}]"'
@@ -50,11 +50,11 @@ def install_command(extra: str) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line; the name of its type if it says nothing."""
+    """The first line of an error; the name of its type if it has no message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def require(condition: bool, rule: str, value: object) -> None:
-    """Refuse a setting that breaks a rule, saying both the rule and what was given."""
+    """Raise a SettingsError with the rule and the value, unless the condition holds."""
     if not condition:
         raise SettingsError(f"{rule}; got {value}")

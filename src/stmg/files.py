@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and read into dataclasses with errors that name what does not fit."""
+"""Files: written atomically, and read into dataclasses with errors that name the wrong key."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from stmg.errors import SettingsError, StmgError
 
-Settings = TypeVar("Settings")
+Record = TypeVar("Record")
 
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """A temporary path to write to, moved to `path` when the block ends; after an error `path` is as it was.
 
-    It lies in the same folder, hidden, with the same suffix and a name of its own, so two processes may write one
-    file at once. If nothing was written to it, `path` stays as it was.
+    It is a hidden file with a unique name in the same folder, with the same suffix, so two processes may write one file
+    at once. If nothing was written to it, `path` stays as it was.
 
         with atomic_path(folder / "weights.safetensors") as part:
             save_file(tensors, part)
 
-    Of two in one `with` statement the second is moved first.
+    Of two in one `with` statement, the second is moved first.
     """
     part = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{path.suffix}")
     try:
@@ -42,19 +42,19 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file such that it is there as a whole or not at all."""
+    """Write a file completely or not at all."""
     with atomic_path(path) as part:
         part.write_bytes(data)
 
 
 def path_inside(folder: Path, name: str, *, links: bool = True) -> Path:
-    """Where a name leads that a file in a folder gives; one that leads out of the folder is a `SettingsError`.
+    """The path of a name within a folder; a name that leads out of the folder is a `SettingsError`.
 
-    Every file that names another is read through this: files are passed on, and whoever opens one has not written it.
+    Every name in a file is read through this: files are passed on, and may be malicious.
 
-    links: whether links in the folder may lead out of it; not where what they lead to is shown to others.
+    links: whether links in the folder may lead out of it. False where the contents are shown to others.
     """
-    for pure in (PurePosixPath(name), PureWindowsPath(name)):  # what climbs out on one system shall not pass on another
+    for pure in (PurePosixPath(name), PureWindowsPath(name)):  # a name that climbs out on any system is refused on all
         if not name or "\0" in name or pure.drive or pure.root or ".." in pure.parts:
             raise SettingsError(
                 f"{quote(name)} is no name inside the folder {folder}; put it, or a link to it, in there"
@@ -66,9 +66,9 @@ def path_inside(folder: Path, name: str, *, links: bool = True) -> Path:
 
 
 def read_mapping(path: Path, error: type[StmgError], *, format: int | None = None) -> dict[str, Any]:
-    """What a JSON or YAML file holds by name. What is wrong with it is an `error` that names the file.
+    """The mapping in a JSON or YAML file. Problems are raised as `error`, naming the file.
 
-    format: what its `format` has to be, which is not handed on.
+    format: the required value of its key `format`, which is removed.
     """
     import yaml
 
@@ -92,21 +92,19 @@ def read_mapping(path: Path, error: type[StmgError], *, format: int | None = Non
     return content
 
 
-def build_from_file(
-    kind: type[Settings], content: Mapping[str, object], path: Path, error: type[StmgError]
-) -> Settings:
-    """`build_dataclass` of what a file holds; what does not fit is an `error` that names the file and the key."""
+def build_from_file(kind: type[Record], content: Mapping[str, object], path: Path, error: type[StmgError]) -> Record:
+    """`build_dataclass` of the contents of a file. Problems are raised as `error`, naming the file and the key."""
     try:
         return build_dataclass(kind, content)
     except SettingsError as trouble:
         raise error(f"{path} is damaged: {trouble}") from None
 
 
-def build_dataclass(kind: type[Settings], content: Mapping[str, object], group: str = "") -> Settings:
-    """A dataclass or named tuple, perhaps of others, from plain values as YAML and JSON hold them.
+def build_dataclass(kind: type[Record], content: Mapping[str, object], group: str = "") -> Record:
+    """A dataclass or named tuple, perhaps nested, from plain values as YAML and JSON hold them.
 
-    group: the dotted name of what is built, for the messages of its errors.
-    A name or a value that does not fit is a `SettingsError` that says which and what is allowed.
+    group: the dotted name of the result, for error messages.
+    A wrong name or value is a `SettingsError` that names it and lists what is allowed.
     """
     hints = get_type_hints(kind)
     names = _field_names(kind)
@@ -121,14 +119,14 @@ def build_dataclass(kind: type[Settings], content: Mapping[str, object], group: 
 
 
 def _field_names(kind: Any) -> dict[str, bool]:
-    """The names of a dataclass or named tuple, and whether each has to be given."""
+    """The fields of a dataclass or named tuple, and whether each is required."""
     if is_dataclass(kind):
         return {item.name: item.default is MISSING and item.default_factory is MISSING for item in fields(kind)}
     return {name: name not in kind._field_defaults for name in kind._fields}
 
 
 def _convert(hint: Any, value: object, name: str) -> object:
-    """A value as the type of its field, or an error if it is none."""
+    """A value converted to the type of its field, or an error."""
     if hint is object:
         return value
     is_named_tuple = isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields")
@@ -176,7 +174,7 @@ def _convert(hint: Any, value: object, name: str) -> object:
 
 
 def quote(value: object) -> str:
-    """A value as an error shows it: in one short line, however large or deep it is."""
+    """A value for an error message: one short line, however large or deep it is."""
     return _SHORT.repr(value)
 
 

@@ -1,4 +1,4 @@
-"""Signals that end a process: what is told to stop by a service manager, or loses its terminal, ends as by Ctrl-C."""
+"""Signals that end a process: SIGTERM and the loss of the terminal are handled like Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers
 
 @contextmanager
 def handle_ending(handler: Handler) -> Iterator[None]:
-    """Within it the signals that end a process go to `handler`, but for those that whoever started it has it ignore.
+    """Send the signals that end a process to `handler`, except those that the parent process had it ignore.
 
-    Signals arrive in the main thread alone; elsewhere nothing changes.
+    Only the main thread receives signals; in other threads this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.getsignal(number) for number in ENDING}
-    # As nohup has it ignore the end of its terminal, and a shell has jobs in the background ignore Ctrl-C.
-    heard = [number for number, previous in before.items() if previous not in (signal.SIG_IGN, None)]
-    for number in heard:
+    # nohup makes it ignore the end of its terminal; a shell makes background jobs ignore Ctrl-C.
+    handled = [number for number, previous in before.items() if previous not in (signal.SIG_IGN, None)]
+    for number in handled:
         signal.signal(number, handler)
     try:
         yield
     finally:
-        for number in heard:
+        for number in handled:
             signal.signal(number, before[number])
 
 
 @contextmanager
 def ending_as_interrupt() -> Iterator[list[int]]:
-    """Within it they raise KeyboardInterrupt; gives the numbers of those that came.
+    """Raise KeyboardInterrupt on these signals; yields the list of the signals received.
 
-    A process forked within it is another's to end: but for Ctrl-C, which a terminal sends to all, they end it silently.
+    A process forked meanwhile is ended silently by them, except by Ctrl-C, which a terminal sends to all processes.
     """
     received: list[int] = []
 
@@ -64,7 +64,7 @@ def ending_as_interrupt() -> Iterator[list[int]]:
 
 
 def note_ending(number: int) -> None:
-    """Have `ending_as_interrupt` know of a signal that came to another handler within it."""
+    """Tell `ending_as_interrupt` of a signal that another handler received."""
     for received in _received:
         received.append(number)
 
@@ -75,7 +75,7 @@ _forking = threading.local()
 
 
 def _before_fork() -> None:
-    """Have the signals wait: Python forgets those that reach a new process before it is set up."""
+    """Hold the signals back: Python loses those that reach a new process before it is set up."""
     _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING if _interrupts else ())
 
 
@@ -95,7 +95,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def ignore_ending() -> None:
-    """From here on they are ignored, until a `with` statement of the above ends: for what must be finished."""
+    """Ignore these signals until the surrounding `handle_ending` or `ending_as_interrupt` ends, to finish safely."""
     if threading.current_thread() is threading.main_thread():
         for number in ENDING:
             signal.signal(number, signal.SIG_IGN)

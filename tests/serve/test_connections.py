@@ -10,9 +10,9 @@ import pytest
 import uvicorn
 
 from servers import make_config, run_server
-from stmg.serve import connections, safety
-from stmg.serve.connections import Connection
-from stmg.serve.run import make_server
+from stmg.serve import run as run_module
+from stmg.serve import safety
+from stmg.serve.run import Connection, make_server
 from stmg.serve.service import Service
 from waiting import PATIENCE, wait_for
 
@@ -39,7 +39,7 @@ async def answer_slowly(scope, receive, send):
     """An answer that takes longer than a request may."""
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"o", "more_body": True})
-    await pass_time(1.5 * connections.REQUEST_SECONDS)
+    await pass_time(1.5 * run_module.REQUEST_SECONDS)
     await send({"type": "http.response.body", "body": b"k"})
 
 
@@ -69,13 +69,13 @@ def talk(*requests: bytes) -> tuple[bytes, list[int]]:
             await made.wait()
             answers, waited = b"", 0.0
             for request in requests:
-                await pass_time(connections.REQUEST_SECONDS / 4)
-                waited += connections.REQUEST_SECONDS / 4
+                await pass_time(run_module.REQUEST_SECONDS / 4)
+                waited += run_module.REQUEST_SECONDS / 4
                 writer.write(request)
                 if request.endswith(b"\r\n\r\n"):
                     answers += await reader.readuntil(b"ok")
                     waited = 0.0
-            await pass_time(connections.REQUEST_SECONDS - waited - 0.1)
+            await pass_time(run_module.REQUEST_SECONDS - waited - 0.1)
             assert not reader.at_eof()
             await pass_time(0.2)
             answers += await reader.read()
@@ -92,7 +92,7 @@ def test_a_request_that_does_not_come_closes_its_connection(requests):
     whole = sum(request.endswith(b"\r\n\r\n") for request in requests)
     assert answers.count(b"200 OK") == answers.count(b"ok") == whole
     # The system asks whether the other side is still there, and does not wait for ever for it to acknowledge.
-    assert options == [1, connections.SILENT_SECONDS, 30_000]
+    assert options == [1, run_module.SILENT_SECONDS, 30_000]
 
 
 def test_a_connection_is_used_again_while_requests_come():

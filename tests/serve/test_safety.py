@@ -3,7 +3,7 @@
 import pytest
 
 from stmg.serve.config import ServeConfig, StreamConfig
-from stmg.serve.safety import GUESSES, Guard, RefusedError
+from stmg.serve.safety import MAX_GUESSES, Guard, RefusedError
 
 STREAM = StreamConfig(name="one", source="street:1")
 TOKEN = "correct horse"
@@ -107,7 +107,7 @@ def test_a_browser_is_logged_in_to_several_servers_of_one_host():
 
 def test_whoever_guesses_is_no_longer_answered_and_others_are():
     guard = make_guard(token=TOKEN)
-    for number in range(GUESSES):
+    for number in range(MAX_GUESSES):
         assert status(guard, "GET", "/metrics", {**HOST, "authorization": f"Bearer {number}"}) == 401
     right = {**HOST, "authorization": f"Bearer {TOKEN}"}
     assert status(guard, "GET", "/metrics", right) == 429

@@ -1,4 +1,4 @@
-"""Verbs that are told to end: by Ctrl-C, by a service manager, by the loss of their terminal."""
+"""Ending a command: by Ctrl-C, by a service manager, or by the loss of its terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERRUPTED = 128 + signal.SIGINT  # exit code after Ctrl-C
 
 
 def interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """A verb that any signal to end interrupts as Ctrl-C does; its exit code says which one it was."""
+    """Wrap a command so that any signal to end acts like Ctrl-C; the exit code tells which signal it was."""
 
     @wraps(command)
     def run(**values: Any) -> None:

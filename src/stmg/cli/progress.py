@@ -1,4 +1,4 @@
-"""The progress of verbs that take a while: a bar on a terminal, a line now and then elsewhere."""
+"""Progress of long commands: a bar on a terminal, occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-LINE_EVERY = 10.0  # seconds between lines where there is no terminal to draw a bar on
+LINE_SECONDS = 10.0  # between lines, without a terminal
 
 
 def progress_bar(console: Console) -> Progress:
-    """A bar for tasks added with `add_task(..., status="")`; `status` is a line of current figures."""
+    """A bar for tasks added with `add_task(..., status="")`; `status` is a short text beside it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -25,7 +25,7 @@ def progress_bar(console: Console) -> Progress:
 
 
 class ProgressLines(Progress):
-    """The same in lines, for pipes and files: after the first step, then every ten seconds and later on less often."""
+    """Progress in lines, for pipes and files: after the first step, then every ten seconds, later less often."""
 
     def __init__(self, *columns: Any, console: Console) -> None:
         super().__init__(*columns, console=console, disable=True)
@@ -37,10 +37,10 @@ class ProgressLines(Progress):
         before = task.completed
         super().update(task_id, **changes)
         now = time.monotonic()
-        if task.completed < before:  # something else begins
+        if task.completed < before:  # another task begins
             self._started[task_id] = now, 0
         start, first = self._started.setdefault(task_id, (now, before))
-        pause = max(LINE_EVERY, 0.02 * (now - start))  # the longer it takes, the fewer
+        pause = max(LINE_SECONDS, 0.02 * (now - start))  # fewer lines the longer it takes
         if task.completed <= first or now - self._printed.get(task_id, -pause) < pause:
             return
         self._printed[task_id] = now

@@ -1,4 +1,4 @@
-"""Records: what was decided and what it took, one line of JSON per frame."""
+"""Records: one line of JSON per frame, with its level, cost and latency."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ FOREGROUND_NAMES = ("background", "foreground")
 class Records(FileSink):
     """One line of JSON per frame, on disk as soon as the frame is done.
 
-    areas: whether to record the share of the pixels of each class that a frame shows.
-    class_names: what the classes are called there; the others go by their numbers.
+    areas: whether to record the share of pixels of each class.
+    class_names: names for the classes there; unnamed classes go by their numbers.
     """
 
     def __init__(self, path: str | Path, *, areas: bool = False, class_names: Sequence[str] = ()) -> None:
@@ -34,13 +34,13 @@ class Records(FileSink):
         self._complete = 0
 
     def _write(self, result: FrameResult) -> None:
-        if self._file is None:  # not before the first frame, so a run without frames leaves the records of another
-            self._file = io.FileIO(self.path, "wb")  # unbuffered: each line is handed over whole
+        if self._file is None:  # not before the first frame, so a run without frames keeps the records of another
+            self._file = io.FileIO(self.path, "wb")  # unbuffered: each line is written at once
         record = describe_result(result, self.areas, self.class_names)
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         written = 0
         try:
-            while written < len(line):  # a disk that is nearly full takes part of it without an error
+            while written < len(line):  # a nearly full disk takes part of a line without an error
                 written += self._file.write(line[written:])
         except OSError:
             with suppress(OSError):
@@ -54,7 +54,7 @@ class Records(FileSink):
 
 
 def describe_result(result: FrameResult, areas: bool = False, class_names: Sequence[str] = ()) -> dict[str, object]:
-    """What a record says of a frame, as plain values."""
+    """The record of a frame, as plain values."""
     record: dict[str, object] = {
         "index": result.index,
         "time": _round(result.time, 6),
@@ -75,7 +75,7 @@ def describe_result(result: FrameResult, areas: bool = False, class_names: Seque
 
 
 def measure_areas(result: FrameResult, class_names: Sequence[str] = ()) -> dict[str, float]:
-    """The share of the pixels of each class in a frame, by its name or number; pixels without a label are no class."""
+    """The share of pixels of each class in a frame, by name or number. Pixels without a label are in no class."""
     if result.probability is not None:
         class_names = class_names or FOREGROUND_NAMES
     counts = np.bincount(result.labels.ravel(), minlength=IGNORE + 1)[:IGNORE]

@@ -1,4 +1,4 @@
-"""Timeline: a plot of a whole run, what was computed when and what it took."""
+"""Timeline: a plot of a whole run: levels, change, kept blocks and latency over time."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from stmg.outputs.sinks import FileSink
 from stmg.streaming.schedulers import Level
 from stmg.streaming.state import FrameResult
 
-MAX_COLUMNS = 700  # more would be finer than the plot
+MAX_COLUMNS = 700  # of the plot, which can show no more
 MAX_SPANS = 2 * MAX_COLUMNS
 LEVEL_COLORS = {Level.KEY: "#c8443a", Level.PARTIAL: "#f3bd4f", Level.CARRY: "#3a9d8f"}
 
 
 class Timeline(FileSink):
-    """A plot of the whole run, drawn at its end: levels, distortion and drift, kept blocks, latency.
+    """A plot of the whole run, drawn when it is closed.
 
-    However long the run, only `MAX_SPANS` spans of it are held: when there are more, neighbors are joined.
+    At most `MAX_SPANS` spans are kept, however long the run: when there are more, neighbors are merged.
     """
 
     def __init__(self, path: str | Path, title: str = "") -> None:
@@ -43,7 +43,7 @@ class Timeline(FileSink):
         self.add(Span.from_result(result))
 
     def add(self, span: Span) -> None:
-        """Take the next frame, summed up."""
+        """Add the next span."""
         self._newest = span if self._newest is None else self._newest.join(span)
         if self._newest.num_frames < self._frames_per_span:
             return
@@ -60,7 +60,7 @@ class Timeline(FileSink):
 
 
 def draw_spans(spans: Iterable[Span], path: Path, title: str = "") -> None:
-    """The timeline of frames that are summed up already."""
+    """Draw the timeline of these spans."""
     timeline = Timeline(path, title)
     for span in spans:
         timeline.add(span)
@@ -68,22 +68,22 @@ def draw_spans(spans: Iterable[Span], path: Path, title: str = "") -> None:
 
 
 class Span(NamedTuple):
-    """Some frames in a row, summed up."""
+    """Consecutive frames, summed up."""
 
     time: float | None
-    """Of the first of them."""
+    """Of the first frame."""
     levels: tuple[int, ...]
     """How many frames had each level."""
     distortion: float
-    """The highest; NaN if no frame had one."""
+    """Maximum; NaN if no frame had one."""
     drift: float
-    """The highest."""
+    """Maximum."""
     kept_blocks: int
     num_blocks: int
     latency_sum: float
     latency_max: float
     measured: float
-    """The highest change that an audit measured, as a share of the pixels; NaN if there was none."""
+    """Maximum change that an audit measured, as a share of the pixels; NaN without an audit."""
 
     @classmethod
     def from_result(cls, result: FrameResult) -> Span:
@@ -94,7 +94,7 @@ class Span(NamedTuple):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Span:
-        """Of a frame as `Records` write it."""
+        """The span of one record, as `Records` writes it."""
         levels = tuple(int(record["level"] == level) for level in Level)
         distortion, audit = record["distortion"], record["audit"]
         return cls(
@@ -117,18 +117,18 @@ class Span(NamedTuple):
         return Span(
             self.time,
             tuple(mine + other for mine, other in zip(self.levels, later.levels, strict=True)),
-            _highest(self.distortion, later.distortion),
-            _highest(self.drift, later.drift),
+            _maximum(self.distortion, later.distortion),
+            _maximum(self.drift, later.drift),
             self.kept_blocks + later.kept_blocks,
             self.num_blocks + later.num_blocks,
             self.latency_sum + later.latency_sum,
             max(self.latency_max, later.latency_max),
-            _highest(self.measured, later.measured),
+            _maximum(self.measured, later.measured),
         )
 
 
-def _highest(one: float, two: float) -> float:
-    """The higher of two, NaN only if both are: `max` gives NaN back or loses it, by the order."""
+def _maximum(one: float, two: float) -> float:
+    """The maximum; NaN only if both are NaN. (`max` depends on their order.)"""
     return float(np.fmax(one, two))
 
 
@@ -144,7 +144,7 @@ def _draw(spans: list[Span], title: str) -> bytes:
     while len(spans) > MAX_COLUMNS:
         spans = _join_pairs(spans)
     frames = np.array([span.num_frames for span in spans])
-    times = np.array([span.time for span in spans], float)  # not a number where there is none
+    times = np.array([span.time for span in spans], float)  # NaN where unknown
     timed = len(spans) > 1 and bool((np.diff(times) > 0).all())
     edges = np.append(times, times[-1] + np.diff(times).mean()) if timed else np.append(0, np.cumsum(frames))
 
@@ -167,7 +167,7 @@ def _draw(spans: list[Span], title: str) -> bytes:
     latency.stairs([span.latency_max for span in spans], edges, fill=True, color="#c9ced6", label="longest")
     _line(latency, [span.latency_sum for span in spans] / frames, edges, "#333333", "mean")
 
-    # Key frames that owe nothing to the frame before have no distortion.
+    # Key frames that do not depend on the frame before have no distortion.
     heights = [value for span in spans for value in (span.distortion, span.drift) if math.isfinite(value)]
     change.set(ylabel="change", ylim=(0, 1.08 * max(heights, default=1.0) or 1.0))
     most_blocks = max(span.num_blocks / span.num_frames for span in spans)
@@ -187,7 +187,7 @@ def _draw(spans: list[Span], title: str) -> bytes:
 
 
 def _dots(axes: Any, shares: Any, edges: Any) -> None:
-    """What audits measured, in percent of the pixels, on an axis of its own at the right: it is far smaller."""
+    """The change that audits measured, in percent of the pixels, on its own axis at the right, as it is far smaller."""
     known = np.isfinite(shares)
     if not known.any():
         return

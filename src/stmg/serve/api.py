@@ -10,10 +10,9 @@ from fastapi.responses import Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from stmg.serve.answers import EVENTS, PICTURES, LiveAnswer
-from stmg.serve.channels import Viewer
+from stmg.serve.channels import LiveReply, Viewer
 from stmg.serve.config import MOST_STREAMS, NAME
-from stmg.serve.pictures import VIEWS, draw_view, encode_jpeg, encode_labels, encode_png, watch
+from stmg.serve.pictures import BOUNDARY, VIEWS, draw_view, encode_jpeg, encode_labels, encode_png, watch
 from stmg.serve.service import SNAPSHOTS, Service, Shown, Snapshot
 from stmg.serve.state import Controls, StreamInfo
 from stmg.streaming.motion import MOTION_ESTIMATORS
@@ -21,6 +20,8 @@ from stmg.streaming.settings import MODES
 from stmg.streaming.state import FrameResult
 
 STREAM_NAME = rf"^{NAME.pattern}$"
+PICTURES = f"multipart/x-mixed-replace; boundary={BOUNDARY.decode()}"
+EVENTS = "text/event-stream"
 
 
 class _Body(BaseModel):
@@ -36,7 +37,7 @@ class AddStream(_Body):
 
 
 class ChangeStream(_Body):
-    """Controls to be changed; what is not given stays."""
+    """Controls to change; the others stay."""
 
     paused: bool | None = None
     opacity: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -118,7 +119,7 @@ def make_router(service: Service) -> APIRouter:
     async def motion_jpeg(name: str, view: str) -> Response:
         shown = _find(service, name)
         _check(service, view)
-        return LiveAnswer(service, watch([(shown.pictures, view)]), PICTURES)
+        return LiveReply(service, watch([(shown.pictures, view)]), PICTURES)
 
     @router.get("/pictures", summary="Views of several streams over one connection", response_class=Response)
     async def pictures(
@@ -130,7 +131,7 @@ def make_router(service: Service) -> APIRouter:
             name, _, view = text.partition(":")
             _check(service, view)
             shown.append((_find(service, name).pictures, view))
-        return LiveAnswer(service, watch(shown), PICTURES)
+        return LiveReply(service, watch(shown), PICTURES)
 
     @router.get("/streams/{name}/{view}.jpg", summary="The newest frame as JPEG", response_class=Response)
     def still(name: str, view: str) -> Response:
@@ -150,12 +151,12 @@ def make_router(service: Service) -> APIRouter:
     async def results(name: str) -> Response:
         shown = _find(service, name)
         _check(service)
-        return LiveAnswer(service, Viewer([shown.results], fresh=False), EVENTS)
+        return LiveReply(service, Viewer([shown.results], fresh=False), EVENTS)
 
     @router.get("/events", summary="Figures of all streams twice a second, as events", response_class=Response)
     async def events() -> Response:
         _check(service)
-        return LiveAnswer(service, Viewer([service.events], fresh=False), EVENTS, service.summary(history=True))
+        return LiveReply(service, Viewer([service.events], fresh=False), EVENTS, service.summary(history=True))
 
     @router.post("/streams/{name}/snapshots", status_code=201, summary="Keep the newest frame for a while")
     def take_snapshot(name: str) -> SnapshotInfo:
@@ -197,7 +198,7 @@ def _newest(shown: Shown) -> FrameResult:
 
 
 def _check(service: Service, view: str | None = None) -> None:
-    """Refuse what would go on for ever if too many look already, or if there is no such view."""
+    """Refuse an unknown view, and one more viewer when there are too many."""
     if view is not None and view not in VIEWS:
         raise HTTPException(404, f"there is no such view; there are {', '.join(VIEWS)}")
     if service.stopping or service.viewers >= service.config.viewers:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import FileResponse, Response
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from stmg.serve.answers import FileAnswer
+from stmg.serve.safety import Receive, Reply, Scope, Send
 from stmg.serve.service import Service
 from stmg.serve.uploads import Upload, UploadRefusedError, Uploads
 from stmg.serve.worker import RESULTS
 
 TYPES = {"overlay": "video/mp4", "labels": "application/zip", "records": "application/jsonl"}
-PATIENCE = 30.0  # seconds without a byte after which an upload is given up
+PATIENCE = 30.0  # seconds without a byte after which an upload is abandoned
+RANGE = re.compile(r"bytes=[ \t]*(?:(\d{1,18})-(\d{0,18})|-(\d{1,18}))[ \t]*")  # one range; several may be ignored
 log = logging.getLogger("stmg.serve")
 
 
@@ -66,23 +69,54 @@ def make_router(service: Service) -> APIRouter:
             raise HTTPException(404, "there is no such upload")
         return Response(status_code=204)
 
-    @router.get("/{number}/{result}", summary="overlay, labels or records", response_class=FileAnswer)
-    def result(number: str, result: str) -> FileAnswer:
+    @router.get("/{number}/{result}", summary="overlay, labels or records", response_class=FileReply)
+    def result(number: str, result: str) -> FileReply:
         queue = _uploads(service)
         job, path = _find(queue, number), queue.result(number, result)
         if path is None or not path.is_file():
             raise HTTPException(404, f"there is no such result; a video that is done has {', '.join(RESULTS)}")
         stem = Path(job.name).stem.encode("ascii", "replace").decode().replace("?", "_") or "video"
         kind = "inline" if result == "overlay" else "attachment"
-        return FileAnswer(
+        return FileReply(
             path, media_type=TYPES[result], filename=f"{stem}-{RESULTS[result]}", content_disposition_type=kind
         )
 
     return router
 
 
+class FileReply(FileResponse):
+    """A file, or the range that the request names. An invalid range is ignored; one beyond the end gives 416."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        requested = headers.get("range")
+        if requested is not None:
+            size = Path(self.path).stat().st_size
+            is_range, is_within = _check_range(requested, size)
+            if is_range and not is_within and "if-range" not in headers:
+                reply = Reply({"error": f"the file has {size} bytes"}, 416, {"content-range": f"bytes */{size}"})
+                await reply(scope, receive, send)
+                return
+            if not is_within:
+                scope = {**scope, "headers": [(name, value) for name, value in headers.raw if name != b"range"]}
+        await super().__call__(scope, receive, send)
+
+
+def _check_range(requested: str, size: int) -> tuple[bool, bool]:
+    """Whether a Range header holds one range of bytes, and whether a file of this size contains part of it."""
+    match = RANGE.fullmatch(requested)
+    if match is None:
+        return False, False
+    first, last, suffix = match.groups()
+    if suffix is not None:
+        return True, int(suffix) > 0 and size > 0
+    if last and int(last) < int(first):
+        return False, False
+    return True, int(first) < size
+
+
 async def _receive(request: Request, path: Path, most: int, is_wanted: Callable[[], bool]) -> int:
-    """Write a body to a file, as long as it is wanted; its size."""
+    """Write a body to a file, while it is wanted; its size."""
     size = 0
     chunks = request.stream()
     with path.open("wb") as file:
@@ -126,6 +160,6 @@ def _find(uploads: Uploads, number: str) -> Upload:
 
 
 def _safe_name(name: str) -> str:
-    """What an upload is shown as: no folders, nothing that cannot be printed, not too long."""
+    """The name an upload is shown by: without folders and unprintable characters, and not too long."""
     last = name.replace("\\", "/").rpartition("/")[2]
     return "".join(letter for letter in last if letter.isprintable() and letter not in "<>\"'&")[:80].strip() or "video"

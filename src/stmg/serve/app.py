@@ -18,9 +18,8 @@ from starlette.exceptions import HTTPException
 from stmg import __version__
 from stmg.errors import StmgError
 from stmg.serve import api, api_uploads
-from stmg.serve.answers import Reply
 from stmg.serve.metrics import make_registry
-from stmg.serve.safety import Guard, RefusedError, SafetyMiddleware, address_of
+from stmg.serve.safety import Guard, RefusedError, Reply, SafetyMiddleware, address_of
 from stmg.serve.service import Service
 
 PAGE_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}

@@ -1,4 +1,4 @@
-"""Channels: what is made once and sent to many. Whoever is slow misses parts; nobody waits for anybody."""
+"""Channels: parts made once and sent to many viewers. A slow viewer misses parts; nobody waits for anybody."""
 
 from __future__ import annotations
 
@@ -7,35 +7,45 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from starlette.responses import Response
+
+from stmg.serve.safety import Receive, RefusedError, Scope, Send
+
+if TYPE_CHECKING:
+    from stmg.serve.service import Service
+
+PATIENCE = 20.0  # seconds that a viewer may take for one part before it is disconnected
 
 
 class Channel:
-    """The newest parts of something, numbered from 1. All but `post` belongs to the event loop.
+    """The newest parts of a stream of bytes, numbered from 1. All methods but `post` belong to the event loop.
 
-    depth: parts that are kept for viewers who are late; 1 for pictures, of which only the newest matters.
+    depth: parts kept for late viewers; 1 for pictures, of which only the newest matters.
     """
 
     def __init__(self, depth: int = 1) -> None:
         self.viewers: set[Viewer] = set()
         self.lock = threading.Lock()
-        """Guards `viewers` against threads that ask whether anybody looks."""
+        """Guards `viewers` against threads that check for viewers."""
         self.version = 0
         self._parts: deque[bytes] = deque(maxlen=depth)
 
     def publish(self, part: bytes) -> None:
-        """Hand a part to everyone who looks."""
+        """Send a part to all viewers."""
         self.version += 1
         self._parts.append(part)
         for viewer in self.viewers:
             viewer.changed.set()
 
     def post(self, loop: asyncio.AbstractEventLoop, part: bytes) -> None:
-        """Publish from a thread; nothing happens where the server has stopped."""
+        """Publish from a thread; ignored once the server has stopped."""
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(self.publish, part)
 
     def after(self, version: int) -> tuple[int, bytes] | None:
-        """The oldest part that is newer than a version and still kept."""
+        """The oldest kept part that is newer than a version."""
         first = self.version - len(self._parts) + 1
         if not self._parts or version >= self.version:
             return None
@@ -43,14 +53,14 @@ class Channel:
         return number, self._parts[number - first]
 
     def clear(self) -> None:
-        """Forget what was sent: the next viewer should see what is, not what was."""
+        """Forget all parts: the next viewer should not see old ones."""
         self._parts.clear()
 
 
 class Viewer:
-    """Someone who looks at some channels; as an iterator, their parts in turn.
+    """Follows some channels, and gives their parts in turn.
 
-    fresh: whether to begin with what there is already.
+    fresh: whether to begin with the parts that are there already.
     """
 
     def __init__(self, channels: Iterable[Channel], *, fresh: bool = True) -> None:
@@ -63,7 +73,7 @@ class Viewer:
                 channel.viewers.add(self)
 
     def close(self) -> None:
-        """Look no more; may be called twice."""
+        """Stop following; safe to call twice."""
         self._closed = True
         self.changed.set()
         for channel in self._channels:
@@ -73,14 +83,50 @@ class Viewer:
                     channel.clear()
 
     async def next(self) -> bytes | None:
-        """The next part, as soon as there is one; None after `close`."""
+        """The next part, when there is one; None after `close`."""
         while not self._closed:
             for position, channel in enumerate(self._channels):
                 found = channel.after(self._seen[id(channel)])
                 if found is not None:
                     self._seen[id(channel)] = found[0]
-                    self._channels.append(self._channels.pop(position))  # the others come first the next time
+                    self._channels.append(self._channels.pop(position))  # next time the others come first
                     return found[1]
             self.changed.clear()
             await self.changed.wait()
         return None
+
+
+class LiveReply(Response):
+    """A response that goes on until its viewer leaves, takes too long, or is closed.
+
+    first: sent before the parts of the viewer.
+    """
+
+    def __init__(self, service: Service, viewer: Viewer, media_type: str, first: bytes = b"") -> None:
+        super().__init__(media_type=media_type)
+        del self.headers["content-length"]
+        self._service, self._viewer, self._first = service, viewer, first
+        service.viewers += 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        leaving = asyncio.create_task(self._wait_until_gone(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            part: bytes | None = self._first
+            while part is not None:
+                async with asyncio.timeout(PATIENCE):
+                    await send({"type": "http.response.body", "body": part, "more_body": True})
+                part = await self._viewer.next()
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            pass  # the client takes nothing; the connection is closed
+        finally:
+            leaving.cancel()
+            self._viewer.close()
+            self._service.viewers -= 1
+
+    async def _wait_until_gone(self, receive: Receive) -> None:
+        with suppress(RefusedError):  # it sends more than a request: disconnect it as well
+            while (await receive())["type"] != "http.disconnect":
+                pass
+        self._viewer.close()

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus, read off the streams with each request."""
+"""Metrics for Prometheus, read from the streams at each request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COUNTERS = {
 
 
 def make_registry(service: Service) -> CollectorRegistry:
-    """Everything that `/metrics` shows."""
+    """The contents of `/metrics`."""
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)

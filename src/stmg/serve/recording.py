@@ -1,4 +1,4 @@
-"""Recording: overlay and records of a stream in segments, the oldest removed before they take too much."""
+"""Recording: overlay and records of a stream in segments; the oldest are removed to limit disk space."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from stmg.streaming.state import FrameResult
 
 SUFFIXES = (".mp4", ".jsonl")
 STAMP = "%Y%m%dT%H%M%S%fZ"
-SEGMENT = re.compile(r"\d{8}T\d{12}Z\.(mp4|jsonl)")  # a name that `STAMP` gives
-TRY_AGAIN = 30.0  # seconds after a segment that could not be written
+SEGMENT = re.compile(r"\d{8}T\d{12}Z\.(mp4|jsonl)")  # names in the format of `STAMP`
+RETRY_SECONDS = 30.0  # after a segment that could not be written
 log = logging.getLogger("stmg.serve")
 
 
 class SegmentRecorder(Sink):
     """Writes a stream to `folder/stream/TIME.mp4` and `.jsonl`, a new pair every few minutes.
 
-    A disk that is full or gone ends the segment, is said in `state`, and is tried again; the stream goes on.
+    A full or missing disk ends the segment and is reported in `state`. Recording is tried again; the stream goes on.
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class SegmentRecorder(Sink):
                 self._sink.write(result)
                 self._error = None
             except OSError as error:
-                self._error, self._retry_at = f"not recording: {error.strerror or error}", now + TRY_AGAIN
+                self._error, self._retry_at = f"not recording: {error.strerror or error}", now + RETRY_SECONDS
                 log.error("%s: %s", self._folder, self._error)
                 sink, self._sink = self._sink, None
                 try:
                     if sink is not None:
                         sink.close()
                 except OSError:
-                    pass  # the first error is the one that was said
+                    pass  # the first error was reported
 
     def close(self) -> None:
         with self._lock:
@@ -86,7 +86,7 @@ class SegmentRecorder(Sink):
         self._folder.mkdir(parents=True, exist_ok=True)
         stamp = datetime.fromtimestamp(now, UTC).strftime(STAMP)
         video, records = (self._folder / f"{stamp}{suffix}" for suffix in SUFFIXES)
-        # Frames have times of their own, so the rate is only what the file says it is about.
+        # Frames have times of their own; the rate is only nominal.
         sinks = Sinks(OverlayVideo(video, 15.0), Records(records, areas=True, class_names=self._class_names))
         self._sink, self._begun = BackgroundSink(sinks), now
         remove_old_segments(self._config, now)
@@ -100,7 +100,7 @@ class SegmentRecorder(Sink):
 def remove_old_segments(config: RecordConfig, now: float) -> None:
     """Remove the oldest segments of all streams until both limits hold.
 
-    Files of other names are not ours, and the newest segment of a stream may be the one that is being written.
+    Files with other names are kept, and so is the newest segment of each stream, which may still be written.
     """
     segments = []
     for folder in Path(config.folder).glob("*/"):
@@ -109,7 +109,7 @@ def remove_old_segments(config: RecordConfig, now: float) -> None:
             ours = [path for path in folder.iterdir() if SEGMENT.fullmatch(path.name)]
         newest = max((path.stem for path in ours), default="")
         for path in ours:
-            with suppress(OSError):  # removed by another stream meanwhile
+            with suppress(OSError):  # another stream removed it meanwhile
                 status = path.stat()
                 segments.append((path.stem == newest, status.st_mtime, status.st_size, path))
     segments.sort()
@@ -119,6 +119,6 @@ def remove_old_segments(config: RecordConfig, now: float) -> None:
             break
         if total <= 1e9 * config.gigabytes and now - changed <= 3600 * config.hours:
             break
-        with suppress(OSError):  # of another user, say; it still counts
+        with suppress(OSError):  # perhaps of another user; it still counts
             path.unlink(missing_ok=True)
             total -= size

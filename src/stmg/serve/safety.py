@@ -1,4 +1,4 @@
-"""Safety: who may ask what. Host, origin and token are checked before anything else looks at a request."""
+"""Safety: host, origin and token of a request are checked before anything else sees it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
+from starlette.responses import Response
+
 from stmg.serve.config import ServeConfig, is_loopback
 
 Scope = MutableMapping[str, Any]
@@ -23,14 +25,14 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 READING = ("GET", "HEAD")
 METHODS = (*READING, "POST", "PATCH", "DELETE")
-LARGEST_BODY = 65536  # bytes of a request, uploads apart
-BODY_SECONDS = 10.0  # that it may take
+LARGEST_BODY = 65536  # bytes of a request, except uploads
+BODY_SECONDS = 10.0  # to receive it
 UPLOADS = "/api/uploads"
 SESSION = "/api/session"
-SESSIONS = 100  # that are remembered; the oldest is forgotten first
-GUESSES, GUESS_SECONDS = 10, 60.0  # wrong tokens that one address may send in so many seconds
-ADDRESSES = 1000  # whose wrong tokens are remembered
-OPEN = ("/", "/healthz", "/readyz", SESSION)  # needs no token; nor do the files of the page
+MAX_SESSIONS = 100  # the oldest is forgotten first
+MAX_GUESSES, GUESS_SECONDS = 10, 60.0  # wrong tokens that one address may send in this time
+MAX_ADDRESSES = 1000  # whose wrong tokens are remembered
+OPEN_PATHS = ("/", "/healthz", "/readyz", SESSION)  # need no token; nor do the files of the page
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -46,8 +48,17 @@ HEADERS = [
 ]
 
 
+class Reply(Response):
+    """JSON in plain ASCII, so that any text a client sends can be encoded."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False).encode()
+
+
 class RefusedError(Exception):
-    """A request that goes no further."""
+    """A request that is refused."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -55,7 +66,7 @@ class RefusedError(Exception):
 
 
 class Guard:
-    """Knows the token and the sessions of those who have shown it."""
+    """Knows the token, and the sessions of clients that have sent it."""
 
     def __init__(self, config: ServeConfig) -> None:
         self._token = config.token
@@ -64,7 +75,7 @@ class Guard:
         self._hosts = {"localhost", *(host.lower() for host in config.hosts)}
         if not _is_address(config.host):
             self._hosts.add(config.host.lower())
-        self._sessions: deque[str] = deque(maxlen=SESSIONS)
+        self._sessions: deque[str] = deque(maxlen=MAX_SESSIONS)
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
     def check(self, method: str, path: str, headers: dict[str, str], address: str) -> None:
@@ -86,12 +97,12 @@ class Guard:
                 "a change needs the token (Authorization: Bearer TOKEN) or the page's own origin "
                 f"(Origin: http://{host})",
             )
-        is_open = self._token is None or path in OPEN or path.startswith("/page/")
+        is_open = self._token is None or path in OPEN_PATHS or path.startswith("/page/")
         if not (is_open or by_header or self._has_session(headers)):
             raise RefusedError(401, "the token is missing or wrong; send Authorization: Bearer TOKEN")
 
     def open_session(self, token: str, address: str) -> str:
-        """What the cookie of someone holds who shows the token."""
+        """The value of the session cookie of a client that sends the token."""
         if self._token is None:
             raise RefusedError(400, "this server has no token; nothing to log in to")
         if not self._is_token(token, address):
@@ -112,16 +123,16 @@ class Guard:
         return self._token is not None and scheme.lower() == "bearer" and self._is_token(token.strip(), address)
 
     def _is_token(self, token: str, address: str) -> bool:
-        """Whether this is the token; an address that guesses is no longer answered for a while."""
+        """Check a token; an address that keeps guessing is blocked for a while."""
         assert self._token is not None
         wrong = self._wrong.get(address, deque[float]())
-        if len(wrong) >= GUESSES and time.monotonic() - wrong[0] < GUESS_SECONDS:
+        if len(wrong) >= MAX_GUESSES and time.monotonic() - wrong[0] < GUESS_SECONDS:
             raise RefusedError(429, "too many wrong tokens; wait a minute")
         if _equal(token, self._token):
             return True
-        self._wrong[address] = deque((*wrong, time.monotonic()), maxlen=GUESSES)
+        self._wrong[address] = deque((*wrong, time.monotonic()), maxlen=MAX_GUESSES)
         self._wrong.move_to_end(address)
-        if len(self._wrong) > ADDRESSES:
+        if len(self._wrong) > MAX_ADDRESSES:
             self._wrong.popitem(last=False)
         return False
 
@@ -134,7 +145,7 @@ class Guard:
 
 
 class SafetyMiddleware:
-    """Asks the guard first, bounds the body, and sets the headers that keep the page to itself."""
+    """Asks the guard first, limits the body, and sets headers that isolate the page from other sites."""
 
     def __init__(self, app: App, guard: Guard) -> None:
         self._app, self._guard = app, guard
@@ -168,23 +179,23 @@ class SafetyMiddleware:
         except RefusedError as refused:
             if begun:
                 raise
-            await _answer(refused, send_safely)
+            await _refuse(refused, scope, receive, send_safely)
 
 
 def address_of(scope: Scope) -> str:
-    """Of the client."""
+    """The address of the client."""
     client = scope.get("client")
     return "" if client is None else str(client[0])
 
 
 def _bound_body(receive: Receive, headers: dict[str, str]) -> Receive:
-    """Receive no more than a small request holds, and wait for it no longer than that takes."""
+    """Limit the size of a request, and the time to receive it."""
     length = headers.get("content-length", "0")
     too_large = RefusedError(413, f"a request has at most {LARGEST_BODY} bytes")
     if not length.isdecimal() or int(length[:12]) > LARGEST_BODY:
         raise too_large
     received, end = 0, asyncio.get_running_loop().time() + BODY_SECONDS
-    complete = False  # what comes after it may take any time: that the client leaves
+    complete = False  # after it, only the client's leaving follows, at any time
 
     async def bounded() -> Message:
         nonlocal received, complete
@@ -202,13 +213,9 @@ def _bound_body(receive: Receive, headers: dict[str, str]) -> Receive:
     return bounded
 
 
-async def _answer(refused: RefusedError, send: Send) -> None:
-    body = json.dumps({"error": refused.reason}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if refused.status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+async def _refuse(refused: RefusedError, scope: Scope, receive: Receive, send: Send) -> None:
+    headers = {"www-authenticate": "Bearer"} if refused.status == 401 else None
+    await Reply({"error": refused.reason}, refused.status, headers)(scope, receive, send)
 
 
 def _equal(one: str, other: str) -> bool:

@@ -1,4 +1,4 @@
-"""Labels: the class of each pixel, as bytes."""
+"""Labels: the class of each pixel, as uint8."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ IGNORE = 255
 MAX_CLASSES = 255
 """Of a network."""
 MAX_DATASET_CLASSES = 254
-"""Of a dataset: in training one id more stands for frames without labels."""
+"""Of a dataset: training uses one more id, for frames without labels."""
 
 
 def resize_labels(labels: Labels, size: tuple[int, int]) -> Labels:
-    """Labels at another size (H, W), each pixel that of the nearest."""
+    """Labels resized to (H, W), by nearest neighbor."""
     if labels.shape == size:
         return labels
     out: Labels = cv2.resize(labels, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT)
@@ -27,7 +27,7 @@ def resize_labels(labels: Labels, size: tuple[int, int]) -> Labels:
 
 
 def resize_plane(plane: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
-    """A plane (h, w) at another size."""
+    """A plane (h, w) resized linearly."""
     if plane.shape == size:
         return plane
     out: NDArray[np.float32] = cv2.resize(plane, size[::-1], interpolation=cv2.INTER_LINEAR)
@@ -35,9 +35,9 @@ def resize_plane(plane: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[n
 
 
 def find_best(logits: NDArray[Any], size: tuple[int, int]) -> Labels:
-    """The best class (H, W) of logits (C, h, w), upsampled to `size`.
+    """The argmax (H, W) of logits (C, h, w), upsampled to `size`.
 
-    A running maximum holds one upsampled class at a time; that is faster here than upsampling all and an argmax.
+    A running maximum over one upsampled class at a time, which is faster than upsampling all of them first.
     """
     best = np.full(size, -np.inf, np.float32)
     labels = np.zeros(size, np.uint8)

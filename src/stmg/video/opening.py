@@ -1,4 +1,4 @@
-"""Opening of what FFmpeg reads: with an end to waiting, and open to Ctrl-C, which FFmpeg itself does not hear."""
+"""Opening videos with FFmpeg, with timeouts, and interruptible by Ctrl-C, which FFmpeg itself is not."""
 
 from __future__ import annotations
 
@@ -15,55 +15,55 @@ import av
 from stmg.errors import VideoError
 
 NETWORK_TIMEOUT = 10.0  # seconds a network stream may take to open, or stay silent
-PIPE_TIMEOUT = 30.0  # seconds a pipe may stay silent while it is opened: what is to send may have to start first
+PIPE_TIMEOUT = 30.0  # seconds a pipe may stay silent while it is opened: the sender may have to start first
 
 
 class Pipe:
-    """A pipe, such as standard input, read so that a thread waiting for it can be stopped.
+    """A pipe, such as standard input. A thread that waits for it can be stopped.
 
-    owned: whether the descriptor is closed with it.
+    owned: close the descriptor with the pipe.
     """
 
     stopped: threading.Event
 
     def __init__(self, descriptor: int, *, owned: bool = False) -> None:
         self._descriptor, self._owned = descriptor, owned
-        self._heard: float | None = None
+        self._received_at: float | None = None
         self.silent = False
-        """Whether nothing came for so long, while it was opened, that it counts as ended."""
+        """True if it sent nothing for so long, while it was opened, that it counts as ended."""
 
     def read(self, size: int) -> bytes:
         while not (self.stopped.is_set() or self.silent):
-            # Windows can only wait for sockets this way; there the read itself waits.
+            # On Windows `select` takes only sockets; there the read itself blocks.
             if os.name == "nt" or select.select([self._descriptor], [], [], 0.2)[0]:
                 try:
                     data = os.read(self._descriptor, size)
                 except BlockingIOError:  # another reader was faster
                     continue
-                if self._heard is not None:
-                    self._heard = time.monotonic()
+                if self._received_at is not None:
+                    self._received_at = time.monotonic()
                 return data
-            self.silent = self._heard is not None and time.monotonic() - self._heard > PIPE_TIMEOUT
+            self.silent = self._received_at is not None and time.monotonic() - self._received_at > PIPE_TIMEOUT
         return b""
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """Within it, too long a silence is an end: later on, a sender may pause as long as it likes."""
-        self._heard = time.monotonic()
+        """Meanwhile too long a silence ends the pipe. Later the sender may pause as long as it likes."""
+        self._received_at = time.monotonic()
         try:
             yield
         finally:
-            self._heard = None
+            self._received_at = None
 
     def close(self) -> None:
-        """Let go of the descriptor, if it is its own."""
+        """Close the descriptor, if it is owned."""
         if self._owned:
             os.close(self._descriptor)
             self._owned = False
 
 
 def open_container(source: Any, options: dict[str, str], timeout: float | None, stopped: threading.Event) -> Any:
-    """`av.open` in a thread of its own: the caller can be interrupted, and goes on when `stopped` is set."""
+    """`av.open` in a thread, so that the caller can be interrupted, and returns when `stopped` is set."""
     opening = _Opening(source, options, timeout)
     opening.start()
     try:
@@ -72,7 +72,7 @@ def open_container(source: Any, options: dict[str, str], timeout: float | None, 
             if stopped.is_set():
                 raise VideoError("closed while it was opened")
     except BaseException:
-        stopped.set()  # what waits for a pipe then ends; a thread that waits for a network ends at its timeout
+        stopped.set()  # ends a thread that waits for a pipe; one that waits for a network ends at its timeout
         opening.abandon()
         raise
     if opening.error is not None:
@@ -104,7 +104,7 @@ class _Opening(threading.Thread):
                 self.container = container
 
     def abandon(self) -> None:
-        """Nobody waits any more."""
+        """Close the container, now or when it is open."""
         with self._lock:
             self._abandoned = True
             if self.container is not None:

@@ -13,8 +13,8 @@ CHANGED = (255, 140, 0)  # orange
 
 
 def draw_labels(image: Image, labels: NDArray[np.uint8], palette: NDArray[np.uint8], opacity: float = 0.5) -> Image:
-    """The image (H, W, 3) blended with the colors of its labels (H, W); pixels without a label stay as they are."""
-    # Ten times as fast as indexing the table; that it speaks of BGR does not matter to a table of three columns.
+    """The image (H, W, 3) blended with the colors of its labels (H, W). Pixels without a label stay unchanged."""
+    # Ten times as fast as indexing the table. It works for RGB as well as for BGR.
     drawn: Image = cv2.applyColorMap(labels, make_color_table(palette)[:, None])
     if opacity < 1:
         cv2.addWeighted(image, 1 - opacity, drawn, opacity, 0, dst=drawn)
@@ -26,9 +26,9 @@ def draw_labels(image: Image, labels: NDArray[np.uint8], palette: NDArray[np.uin
 def draw_labels_i420(
     image: Image, labels: NDArray[np.uint8], palette: NDArray[np.uint8], opacity: float = 0.5
 ) -> NDArray[np.uint8]:
-    """What `draw_labels` draws as planes of YUV, (3 H / 2, W), as encoders want it: half as dear as drawing in RGB.
+    """Like `draw_labels`, as YUV planes (3 H / 2, W) for encoders, at half the cost of drawing in RGB.
 
-    Both sides of the image are even.
+    Both sides of the image must be even.
     """
     height, width = labels.shape
     if labels.max(initial=0) == IGNORE:
@@ -50,13 +50,13 @@ def draw_labels_i420(
 
 
 def to_i420(image: Image) -> NDArray[np.uint8]:
-    """An RGB image of even sides as planes of YUV: OpenCV does it in a fraction of FFmpeg's time."""
+    """An RGB image with even sides as YUV planes. OpenCV takes a fraction of FFmpeg's time."""
     planes: NDArray[np.uint8] = cv2.cvtColor(image, cv2.COLOR_RGB2YUV_I420)
     return planes
 
 
 def draw_mask(image: Image, changed: NDArray[np.float32], opacity: float = 0.85) -> Image:
-    """The image in gray, and orange where the spatial mask (h, w) says that something changed."""
+    """The image in gray, orange where the spatial mask (h, w) shows change."""
     height, width = image.shape[:2]
     full = np.clip(cv2.resize(changed, (width, height), interpolation=cv2.INTER_LINEAR), 0, 1)[:, :, None]
     gray = 0.6 * cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)[:, :, None]
@@ -65,7 +65,7 @@ def draw_mask(image: Image, changed: NDArray[np.float32], opacity: float = 0.85)
 
 
 def default_palette(num_classes: int) -> NDArray[np.uint8]:
-    """(num_classes, 3) colors that tell neighbors apart: hues stepped by the golden angle."""
+    """(num_classes, 3) distinct colors: hues in steps of the golden angle."""
     hues = (np.arange(num_classes) * 180 * 0.381966) % 180
     values = np.where(np.arange(num_classes) % 2 == 0, 230, 160)
     hsv = np.stack((hues, np.full(num_classes, 190), values), axis=-1).astype(np.uint8)[None]
@@ -74,7 +74,7 @@ def default_palette(num_classes: int) -> NDArray[np.uint8]:
 
 
 def make_color_table(palette: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(256, 3): the color of every label there can be; white without a class, and where there is no label."""
+    """(256, 3): the color of every possible label; white for ids without a class, and for no label."""
     table = np.full((256, 3), 255, np.uint8)
     table[: min(len(palette), IGNORE)] = palette[:IGNORE]
     return table
