@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 from results import result, write_frames
+from stmg.data.synthetic.scene import Scene
 from stmg.errors import SettingsError
 from stmg.jobs.parts import join_videos
 from stmg.outputs import videos
-from stmg.outputs.videos import OverlayVideo
+from stmg.outputs.videos import OverlayVideo, write_h264
+from stmg.video.sources import open_video
 from waiting import PATIENCE
+from zoo import panning
 
 
 def decoded(path: Path) -> list[Any]:
@@ -173,3 +176,23 @@ def test_videos_of_parts_are_joined_as_the_whole_would_have_been_written(tmp_pat
     shown = [[time for time, _ in decoded(tmp_path / name)] for name in ("joined.mp4", "whole.mp4")]
     assert shown[0] == pytest.approx(shown[1], abs=1e-3)
     assert shown[0] == pytest.approx([0.0, 0.1, 0.5, 0.6, 0.7, 0.8], abs=1e-3)
+
+
+def test_a_video_has_the_images_at_their_rate(tmp_path: Path) -> None:
+    images = panning(5)
+    write_h264(tmp_path / "pan.mp4", iter(images), fps=29.97, quality=16)
+    with open_video(tmp_path / "pan.mp4") as video:
+        assert abs(video.fps - 29.97) < 0.01
+        frames = [frame.image for frame in video]
+    assert len(frames) == len(images)
+    assert all(np.abs(a.astype(int) - b).mean() < 8 for a, b in zip(images, frames, strict=True))
+
+
+def test_the_same_images_make_the_same_file(tmp_path: Path) -> None:
+    """Figures of a rendered street are those of its video, so they can be produced again."""
+    scene, files = Scene(), set()
+    images = [scene.frame(index)[0] for index in range(40)]
+    for _ in range(4):
+        write_h264(tmp_path / "pan.mp4", iter(images), fps=30, quality=16)
+        files.add((tmp_path / "pan.mp4").read_bytes())
+    assert len(files) == 1
