@@ -12,7 +12,7 @@ from documents import ROOT
 from stmg.evaluation.storage import to_json
 from stmg.models.card import CARD
 from stmg.models.locate import find_checkpoint, shipped_names
-from stmg.training.recipe import Recipe, format_recipe
+from stmg.training.recipe import Recipe, to_yaml
 
 pytest.importorskip("mkdocs")
 from mkdocs_hooks import make_pages
@@ -63,7 +63,7 @@ def test_every_command_and_option_has_its_place(pages):
 def test_every_recipe_key_has_its_place(pages):
     import yaml
 
-    for key, value in yaml.safe_load(format_recipe(Recipe())).items():
+    for key, value in yaml.safe_load(to_yaml(Recipe())).items():
         names = [f"{key}.{inner}" for inner in value] if isinstance(value, dict) else [key]
         for name in names:
             assert f"| `{name}` |" in pages["reference/recipe.md"]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from stmg.errors import SettingsError
-from stmg.training.recipe import Recipe, format_recipe, read_recipe
+from stmg.training.recipe import Recipe, read_recipe, to_yaml
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
 
@@ -28,7 +28,7 @@ def test_a_recipe_written_out_is_the_same_recipe(tmp_path):
         write(tmp_path, "steps: 7\ndata: {size: [64, 96], movable_classes: [Car]}\nstmg: {constant_mask: 0.8}")
     )
     assert (recipe.steps, recipe.data.size, recipe.data.movable_classes) == (7, (64, 96), ("Car",))
-    assert read_recipe(write(tmp_path, format_recipe(recipe))) == recipe
+    assert read_recipe(write(tmp_path, to_yaml(recipe))) == recipe
 
 
 def test_overrides_change_the_file(tmp_path):

@@ -14,10 +14,10 @@ from stmg.models.store import load_network
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.schedulers import FixedPeriod
-from stmg.training.base_stage import BaseStage
-from stmg.training.batches import make_clips
+from stmg.training.base import BaseStage
 from stmg.training.recipe import Loss, Optimizer, Stmg
-from stmg.training.stmg_stage import PERIOD, StmgStage
+from stmg.training.stage import make_clips
+from stmg.training.stmg import PERIOD, StmgStage
 from stmg.training.trainer import train
 from trainings import CPU, SIZE, run, same_weights, stop_at, street, tiny_recipe
 from zoo import streets

@@ -8,8 +8,8 @@ from stmg.data.clips import UNLABELED
 from stmg.gating.mask_generator import SoftMasks
 from stmg.networks import build
 from stmg.streaming.masks import Masking, Masks
-from stmg.training.batches import Batch
 from stmg.training.recipe import Loss, Stmg
+from stmg.training.stage import ClipBatch
 from stmg.training.stmg import StmgTraining
 from stmg.training.trainer import _freeze_norms
 
@@ -37,7 +37,7 @@ def training(weight_sets=2, teacher=None, **settings):
 
 def clip(length=2, seed=0):
     rng = torch.Generator().manual_seed(seed)
-    return Batch(
+    return ClipBatch(
         images=torch.randint(0, 255, (2, length, *SIZE, 3), generator=rng, dtype=torch.uint8),
         labels=torch.randint(0, 4, (2, length, *SIZE), generator=rng, dtype=torch.uint8),
         flows=0.05 * torch.randn(2, length - 1, 12, 16, 2, generator=rng),
@@ -159,7 +159,7 @@ def test_the_spatial_mask_learns_the_distortion_map():
     images[:, 1, :, 32:] = torch.randint(0, 255, (4, SIZE[0], 32, 3), dtype=torch.uint8)
     labels = torch.zeros(4, 2, *SIZE, dtype=torch.uint8)
     labels[:, 1, :, 32:] = 1
-    batch = Batch(images, labels, torch.zeros(4, 1, 12, 16, 2))
+    batch = ClipBatch(images, labels, torch.zeros(4, 1, 12, 16, 2))
     optimizer = torch.optim.AdamW(module.masks.parameters(), 1e-2)
     for _ in range(40):
         optimizer.zero_grad()

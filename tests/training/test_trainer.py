@@ -1,7 +1,10 @@
 """Training runs: they learn, keep the best, can be started from Python, and say what is wrong."""
 
 import json
+from contextlib import nullcontext
+from dataclasses import replace
 
+import cv2
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -11,7 +14,7 @@ from commands import run_stmg
 from stmg.errors import DataError, ModelError, SettingsError, TrainingError
 from stmg.models.store import load_network
 from stmg.training.processes import Machines
-from stmg.training.recipe import Loss, Optimizer, format_recipe
+from stmg.training.recipe import Loss, Optimizer, to_yaml
 from stmg.training.trainer import train
 from trainings import CPU, SIZE, last_weights, run, street, tiny_recipe
 
@@ -22,7 +25,7 @@ def test_a_run_learns_and_leaves_a_checkpoint(tmp_path):
     assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
     segmenter = stmg.load(tmp_path / "last")
     assert segmenter.class_names[3] == "Road"
-    assert (tmp_path / "recipe.yaml").read_text() == format_recipe(recipe)
+    assert (tmp_path / "recipe.yaml").read_text() == to_yaml(recipe)
     assert list((tmp_path / "tensorboard").iterdir())
 
 
@@ -37,7 +40,7 @@ def test_evaluation_keeps_the_best_and_draws(tmp_path):
 
 def test_from_python_by_the_path_of_a_recipe(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.yaml").write_text(format_recipe(tiny_recipe()))
+    (tmp_path / "tiny.yaml").write_text(to_yaml(tiny_recipe()))
     folder = stmg.train("tiny.yaml", ["steps=2", "ema_decay=0"], machines=CPU)
     assert folder.resolve() == tmp_path / "runs" / "tiny"
     assert "steps: 2\n" in (folder / "recipe.yaml").read_text()
@@ -65,7 +68,7 @@ def test_two_processes_learn_what_one_learns_on_the_joined_batch(tmp_path):
         loss=Loss(class_weights="root"),
     )
     path = tmp_path / "recipe.yaml"
-    path.write_text(format_recipe(recipe))
+    path.write_text(to_yaml(recipe))
     for devices in (1, 2):
         options = ("--device", "cpu", "--devices", devices, "--threads", 1, "--out", tmp_path / str(devices))
         result = run_stmg("train", path, *options)
@@ -80,6 +83,27 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_saves_the_batch(tmp_path)
     with pytest.raises(TrainingError, match="not a number at step"):
         run(tiny_recipe(steps=30, optimizer=diverging), tmp_path)
     assert load_file(tmp_path / "failed_batch_0.safetensors")["images"].shape == (2, 1, *SIZE, 3)
+
+
+def count_threads():
+    return cv2.getNumThreads(), torch.get_num_threads()
+
+
+@pytest.mark.parametrize("learning_rate", [1e-3, 1e30])
+def test_threads_are_as_many_afterwards_as_before_even_after_an_error(tmp_path, learning_rate):
+    opencv, torchs = count_threads()
+    cv2.setNumThreads(3)
+    try:
+        settings = Optimizer(name="sgd", learning_rate=learning_rate, schedule="constant", warm_up=0)
+        recipe = tiny_recipe(steps=2 if learning_rate < 1 else 30, optimizer=settings)
+        within = []
+        with nullcontext() if learning_rate < 1 else pytest.raises(TrainingError):
+            machines = replace(CPU, threads=torchs + 1)
+            train(recipe, out=tmp_path, machines=machines, on_step=lambda _: within.append(count_threads()))
+        assert set(within) == {(1, torchs + 1)}
+        assert count_threads() == (3, torchs)
+    finally:
+        cv2.setNumThreads(opencv)
 
 
 def test_a_batch_that_cannot_be_shared(tmp_path):

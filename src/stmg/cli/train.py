@@ -47,7 +47,7 @@ def train(
     """
     from stmg.training.processes import Machines
     from stmg.training.recipe import read_recipe
-    from stmg.training.resume import STATE
+    from stmg.training.run_folder import STATE
     from stmg.training.trainer import train as train_recipe
 
     console = Console()

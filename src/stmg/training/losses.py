@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stmg.errors import SettingsError
+from stmg.gating.warping import warp_tensor
 from stmg.video.labels import IGNORE
 
 
@@ -66,6 +67,24 @@ def distillation_loss(logits: Tensor, teacher: Tensor, temperature: float = 1.0)
     target = (teacher / temperature).softmax(1)
     each = -(target * (logits / temperature).log_softmax(1)).sum(1) * temperature**2
     return WeightedSum(each.sum(), torch.as_tensor(float(each.numel()), device=each.device))
+
+
+class DistortionMap(NamedTuple):
+    """The truth for a spatial mask."""
+
+    changed: Tensor
+    """(N, 1, h, w) in [0, 1]: the share of a cell's pixels whose label changed."""
+    known: Tensor
+    """(N, 1, h, w): whether any of its pixels has a label in both frames."""
+
+
+def distortion_map(before: Tensor, now: Tensor, flow: Tensor | None, cells: tuple[int, int]) -> DistortionMap:
+    """Compare labels (N, H, W) of two frames; `flow` (N, h, w, 2) warps the older ones, if it is given."""
+    warped = warp_tensor(before[:, None].float(), flow, nearest=True)[:, 0].to(now.dtype)
+    known = (warped != IGNORE) & (now != IGNORE)
+    differ = (warped != now) & known
+    changed, known_share = (F.adaptive_avg_pool2d(part[:, None].float(), cells) for part in (differ, known))
+    return DistortionMap(changed / known_share.clamp(min=1e-6), known_share > 0)
 
 
 def reconstruction_loss(

@@ -17,6 +17,7 @@ from stmg import errors
 from stmg.errors import MissingPackageError, SettingsError, StmgError, install_command
 from stmg.runtimes.threads import check_threads
 from stmg.signals import handle_ending, note_ending
+from stmg.streaming.threads import limit_opencv_threads
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -30,7 +31,7 @@ class Machines:
     """Where a run takes place."""
 
     device: str = "auto"
-    """auto, cpu, cuda or mps."""
+    """auto, cpu, cuda or mps; with a number, as cuda:1, that one."""
     devices: int = 1
     """Processes, or GPUs, on each machine."""
     nodes: int = 1
@@ -53,6 +54,7 @@ class Machines:
         except ImportError:
             raise MissingPackageError(f"training needs: {install_command('train')}") from None
         # Processes are started here, unless torchrun, a cluster or a second machine has done so.
+        name, _, index = self.device.partition(":")
         alone = self.nodes == 1 and "TORCHELASTIC_RUN_ID" not in os.environ
         strategy: Any = "auto"
         if self.devices * self.nodes > 1:
@@ -60,8 +62,8 @@ class Machines:
             strategy = DDPStrategy(start_method="spawn" if alone else "popen", timeout=EVALUATION)
         try:
             fabric = Fabric(
-                accelerator=self.device,
-                devices=self.devices,
+                accelerator=name,
+                devices=[int(index)] if index.isdigit() else self.devices,
                 num_nodes=self.nodes,
                 strategy=strategy,
                 precision=PRECISIONS[self.precision],  # type: ignore[arg-type]
@@ -84,22 +86,53 @@ def any_process(fabric: Fabric, value: bool) -> bool:
     return float(total) > 0
 
 
+class Interruption(threading.Event):
+    """Set once a signal has asked the process to end."""
+
+    is_deferred = True
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Within it a signal raises KeyboardInterrupt there and then."""
+        if self.is_set():
+            raise KeyboardInterrupt
+        self.is_deferred = False
+        try:
+            yield
+        finally:
+            self.is_deferred = True
+
+
 @contextmanager
-def defer_interrupt() -> Iterator[threading.Event]:
+def defer_interrupt() -> Iterator[Interruption]:
     """Within it Ctrl-C sets an event, so that the current step is finished first; a second Ctrl-C does not wait.
 
     Other signals that end a process do the same.
     """
-    interrupted = threading.Event()
+    interruption = Interruption()
 
     def handle(number: int, frame: FrameType | None) -> None:
         note_ending(number)
-        if interrupted.is_set():
+        if interruption.is_set() or not interruption.is_deferred:
             raise KeyboardInterrupt
-        interrupted.set()
+        interruption.set()
 
     with handle_ending(handle):
-        yield interrupted
+        yield interruption
+
+
+@contextmanager
+def limit_threads(threads: int | None) -> Iterator[None]:
+    """Within it PyTorch has so many threads, if a number is given, and OpenCV one: the network has the cores."""
+    before = torch.get_num_threads()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        with limit_opencv_threads():
+            yield
+    finally:
+        if threads is not None:
+            torch.set_num_threads(before)
 
 
 def restore_error(text: str) -> Exception:

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from stmg.data.augment import Augment
 from stmg.data.clips import Data
 from stmg.data.stills import SimulatedMotion
 from stmg.errors import SettingsError, require
 from stmg.files import build_dataclass, read_mapping
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+# What may change from one part of a run to the next: it has no bearing on the weights.
+FREE_SETTINGS = ("notes", "evaluate_every", "save_every", "data.cache_gb", "data.workers", "data.val")
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,9 @@ class Optimizer:
     momentum: float = 0.9
     """Of SGD."""
     weight_decay: float = 1e-2
-    schedule: Literal["poly", "one-cycle", "constant"] = "poly"
+    decay_norms: bool = False
+    """Weights of one dimension (norms, biases) decay too."""
+    schedule: Literal["poly", "one-cycle", "cosine", "constant"] = "poly"
     power: float = 0.9
     """Of the poly schedule."""
     warm_up: float = 0.05
@@ -185,11 +193,11 @@ def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> Recipe:
     return build_dataclass(Recipe, content)
 
 
-def format_recipe(recipe: Recipe) -> str:
-    """A recipe as YAML, every setting written out."""
+def to_yaml(settings: DataclassInstance) -> str:
+    """A recipe, or another dataclass, as YAML with every setting written out."""
     import yaml
 
-    return str(yaml.safe_dump(_to_lists(asdict(recipe)), sort_keys=False, allow_unicode=True))
+    return str(yaml.safe_dump(_to_lists(asdict(settings)), sort_keys=False, allow_unicode=True))
 
 
 def _to_lists(value: object) -> object:

@@ -1,21 +1,24 @@
-"""Optimizers and learning rates: both follow from the recipe and the step alone."""
+"""Optimizer, learning rate and moving average: all follow from the recipe and the step alone."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
-from torch import nn, optim
+import torch
+from torch import Tensor, nn, optim
 
 from stmg.errors import TrainingError
 from stmg.training.recipe import Optimizer
 
 
 def make_optimizer(module: nn.Module, settings: Optimizer) -> optim.Optimizer:
-    """SGD or AdamW over what may be trained; what has one dimension (norms, biases) does not decay."""
+    """SGD or AdamW over the parameters that are not frozen."""
     groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
-            groups.setdefault((_rate_factor(name, settings), parameter.dim() > 1), []).append(parameter)
+            decays = parameter.dim() > 1 or settings.decay_norms
+            groups.setdefault((_rate_factor(name, settings), decays), []).append(parameter)
     if not groups:
         raise TrainingError("there is nothing to train: every weight is frozen")
     entries = [
@@ -41,14 +44,32 @@ def set_learning_rate(optimizer: optim.Optimizer, settings: Optimizer, step: int
 
 def share_at(settings: Optimizer, step: int, steps: int) -> float:
     """The learning rate of a step as a share of the largest."""
-    elapsed = step / max(1, steps)
+    elapsed, warm_up = step / max(1, steps), settings.warm_up
     if settings.schedule == "one-cycle":
-        warm_up = settings.warm_up
         if elapsed < warm_up:
             return 0.04 + 0.96 * (1 - math.cos(math.pi * elapsed / warm_up)) / 2
         return max(1e-4, (1 + math.cos(math.pi * (elapsed - warm_up) / (1 - warm_up))) / 2)
-    rise = min(1.0, (step + 1) / max(1.0, settings.warm_up * steps))
+    if settings.schedule == "cosine":
+        if elapsed < warm_up:
+            return 0.04 + 0.96 * elapsed / warm_up
+        return max(1e-3, 0.5 + 0.5 * math.cos(math.pi * (elapsed - warm_up) / (1 - warm_up)))
+    rise = min(1.0, (step + 1) / max(1.0, warm_up * steps))
     return rise * ((1 - elapsed) ** settings.power if settings.schedule == "poly" else 1.0)
+
+
+def moving_average(decay: float) -> Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]:
+    """For torch's `AveragedModel`: a moving average that forgets faster while it is young."""
+
+    @torch.no_grad()
+    def update(average: Sequence[Tensor], current: Sequence[Tensor], count: Tensor | int) -> None:
+        weight = min(decay, (1 + float(count)) / (10 + float(count)))
+        for old, new in zip(average, current, strict=True):
+            if old.is_floating_point():
+                old.lerp_(new, 1 - weight)
+            else:
+                old.copy_(new)
+
+    return update
 
 
 def _rate_factor(name: str, settings: Optimizer) -> float:

@@ -1,26 +1,47 @@
-"""The second stage's losses: the mask generator and the network for partial frames, on clips of adjacent frames."""
+"""The second stage: a mask generator and a network for partial frames, trained on clips and evaluated on streams."""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from stmg.data.clips import UNLABELED
-from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput
+from stmg.data.clips import UNLABELED, TrainingClips, is_moving
+from stmg.data.dataset import Dataset, Video
+from stmg.errors import SettingsError
+from stmg.evaluation.measuring.streams import base_cost, run_stream, stream_figures
+from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate
 from stmg.gating.aggregation import aggregate, downscale
 from stmg.gating.mask_generator import SoftMasks
 from stmg.gating.pruning import straight_through
 from stmg.gating.warping import warp_tensor
-from stmg.streaming.masks import GAIN
-from stmg.training.batches import Batch
-from stmg.training.distortion_map import distortion_map
-from stmg.training.losses import distillation_loss, keep_ratio_loss, reconstruction_loss, upsample
-from stmg.training.module import Losses, TrainingModule
-from stmg.training.recipe import Loss, Stmg
-from stmg.video.labels import IGNORE
+from stmg.models.card import Card
+from stmg.runtimes.torch import TorchRuntime
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.masks import GAIN, Masking
+from stmg.streaming.schedulers import FixedPeriod
+from stmg.streaming.state import FrameResult
+from stmg.training.losses import distillation_loss, distortion_map, keep_ratio_loss, reconstruction_loss, upsample
+from stmg.training.recipe import Loss, Recipe, Stmg
+from stmg.training.stage import (
+    ClipBatch,
+    Figures,
+    Losses,
+    SegmentationStage,
+    SegmentationTraining,
+    load_base,
+    load_teacher,
+)
+from stmg.video.frames import Image
+from stmg.video.labels import IGNORE, Labels
+from stmg.video.overlay import draw_labels, draw_mask
+
+PERIOD = 4  # frames from one key frame to the next in an evaluation; those between are partial
+ROWS = 3  # frames in a picture
 
 
 class ClipLabels(NamedTuple):
@@ -33,7 +54,7 @@ class ClipLabels(NamedTuple):
     change."""
 
 
-class StmgTraining(TrainingModule):
+class StmgTraining(SegmentationTraining):
     """Key frame, then partial frames: each blends its features with those before it, as a stream does."""
 
     network: AcceleratedNetwork
@@ -63,7 +84,7 @@ class StmgTraining(TrainingModule):
             self.network.network.eval()
         return self
 
-    def forward(self, batch: Batch) -> Losses:
+    def forward(self, batch: ClipBatch) -> Losses:
         frames = [self.normalize(batch.images[:, time]) for time in range(batch.images.shape[1])]
         labels = self._fill_in(batch.labels, frames)
         size = batch.labels.shape[-2:]
@@ -180,3 +201,89 @@ class StmgTraining(TrainingModule):
         incomplete = unlabeled.flatten(1).any(1)[:, None, None, None]
         comparable = torch.where(incomplete & (labels != IGNORE), predicted, labels)
         return ClipLabels(torch.where(unlabeled, predicted, labels), comparable)
+
+
+class StmgStage(SegmentationStage):
+    """A mask generator and a network for partial frames, over a trained base network."""
+
+    def __init__(self, recipe: Recipe, dataset: Dataset, clips: TrainingClips) -> None:
+        super().__init__(recipe, dataset, clips)
+        if not recipe.stmg.base:
+            raise SettingsError(
+                "the second stage starts from a trained base network; give its checkpoint: stmg.base=..."
+            )
+        base, self.card = load_base(recipe.stmg.base, dataset, "")
+        network = accelerate(
+            base.plain(),
+            torch.zeros(1, 3, *recipe.data.size),
+            head=base.head,
+            blocks=[block.name for block in base.blocks],
+            output=base.output,
+            mask_generator=True,
+            two_weight_sets=recipe.stmg.weight_sets == 2,
+            timed=False,
+        )
+        assert network.mask_generator is not None
+        network.mask_generator.steer(1 - recipe.stmg.keep_ratio, recipe.stmg.distortion_aware)
+        if base.mask_generator is not None and (base.second is None) == (network.second is None):
+            network.load_state_dict(base.state_dict())
+        weights, teacher = self.class_weights(), load_teacher(recipe.loss.teacher, dataset)
+        self.training = StmgTraining(network, recipe.loss, recipe.stmg, weights, teacher)
+
+    def evaluate(self, network: nn.Module, device: torch.device) -> Figures:
+        """As a stream, one key frame in four, the others partial; nothing if no video of the split moves."""
+        assert isinstance(network, AcceleratedNetwork)
+        data, videos = self.recipe.data, self._moving_videos()
+        if not videos:
+            return {}
+        segmenter = self._segmenter(network, device)
+        figures = stream_figures(segmenter, replace(self.dataset, splits={data.val: videos}), data.val, data.size)
+        return {
+            **self.accuracy(figures.counts),
+            "keep_ratio": figures.kept_share,
+            "macs": figures.macs_share(base_cost(segmenter, data.size)),
+        }
+
+    def draw(self, network: nn.Module, device: torch.device) -> Image | None:
+        """Image, spatial mask, labels and truth of three partial frames."""
+        assert isinstance(network, AcceleratedNetwork)
+        rows = []
+        segmenter, videos = self._segmenter(network, device), self._moving_videos()[:1]
+        for result, truth in run_stream(segmenter, videos, self.recipe.data.size, 2 * ROWS * PERIOD):
+            if truth is not None and result.index % (2 * PERIOD) == PERIOD - 1 and result.changed is not None:
+                rows.append(_draw_row(result, truth, self.dataset))
+        return np.vstack(rows[:ROWS]) if rows else None
+
+    def finish(self, network: nn.Module) -> tuple[AcceleratedNetwork, Card]:
+        """As it is; the card says how it was trained to be used."""
+        assert isinstance(network, AcceleratedNetwork)
+        settings = self.recipe.stmg
+        card = replace(
+            self.make_card(self.card.network),
+            motion="dis" if settings.align else "none",
+            partial_scale=settings.partial_scales[0],
+            constant_mask=settings.constant_mask,
+        )
+        return network, card if settings.align else replace(card, scheduler={"name": "paper"})
+
+    def _moving_videos(self) -> tuple[Video, ...]:
+        """The videos to evaluate on: stills are not a stream."""
+        videos = self.dataset.videos(self.recipe.data.val) if self.recipe.data.val else ()
+        return tuple(video for video in videos if is_moving(video))
+
+    def _segmenter(self, network: AcceleratedNetwork, device: torch.device) -> VideoSegmenter:
+        settings = self.recipe.stmg
+        return VideoSegmenter(
+            TorchRuntime(network, device=device),
+            scheduler=FixedPeriod(PERIOD),
+            motion="dis" if settings.align else "none",
+            masking=Masking(spatial="adaptive" if settings.constant_mask is None else settings.constant_mask),
+            partial_scale=settings.partial_scales[0],
+        )
+
+
+def _draw_row(result: FrameResult, truth: Labels, dataset: Dataset) -> Image:
+    assert result.changed is not None
+    mask = draw_mask(result.image, result.changed)
+    overlays = [draw_labels(result.image, labels, dataset.palette) for labels in (result.labels, truth)]
+    return np.hstack([result.image, mask, *overlays])

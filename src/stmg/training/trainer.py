@@ -1,17 +1,17 @@
-"""Training: a recipe in, checkpoints out; resumed where it was interrupted, by one process or many."""
+"""Training: a stage in, checkpoints out; resumed where it was interrupted, by one process or many."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import cv2
 import torch
-from torch import Tensor, nn, optim
+from torch import Tensor, nn
 from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.optim.swa_utils import AveragedModel
 
@@ -20,18 +20,21 @@ from stmg.data.clips import TrainingClips
 from stmg.data.dataset import Dataset
 from stmg.errors import SettingsError, TrainingError
 from stmg.gating.mask_generator import MaskGenerator
-from stmg.models.store import save
 from stmg.models.tensor_files import write_tensors
-from stmg.training.averaging import moving_average
-from stmg.training.base_stage import BaseStage
-from stmg.training.batches import Batch, load_batches, make_clips
-from stmg.training.log import Log
-from stmg.training.processes import Machines, any_process, defer_interrupt, restore_error
-from stmg.training.recipe import Recipe, read_recipe
-from stmg.training.resume import Progress, TrainingState, claim_folder
-from stmg.training.schedule import make_optimizer, set_learning_rate
-from stmg.training.stage import Figures, Stage
-from stmg.training.stmg_stage import StmgStage
+from stmg.training.base import BaseStage
+from stmg.training.processes import (
+    Interruption,
+    Machines,
+    any_process,
+    defer_interrupt,
+    limit_threads,
+    restore_error,
+)
+from stmg.training.recipe import FREE_SETTINGS, Optimizer, Recipe, read_recipe
+from stmg.training.run_folder import Log, RunRecord, TrainingState, claim_folder
+from stmg.training.schedule import make_optimizer, moving_average, set_learning_rate
+from stmg.training.stage import Figures, Stage, make_clips
+from stmg.training.stmg import StmgStage
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -87,7 +90,7 @@ def train(
     machines = machines or Machines()
     fabric = machines.make_fabric()
     _check_batch(recipe, fabric)
-    claim_folder(recipe, folder)
+    claim_folder(recipe, folder, FREE_SETTINGS)
     try:
         fabric.launch(_Worker(recipe, folder, machines.threads, on_step))
     except ProcessRaisedException as error:
@@ -109,94 +112,155 @@ def _syncs_norms(fabric: Fabric) -> bool:
     return fabric.world_size > 1 and fabric.device.type == "cuda"
 
 
+@dataclass
 class _Worker:
     """One process's part of a run; `fabric.launch` calls it in each process."""
 
-    def __init__(self, recipe: Recipe, folder: Path, threads: int | None, on_step: OnStep | None) -> None:
-        self.recipe, self.folder, self.threads, self.on_step = recipe, folder, threads, on_step
+    recipe: Recipe
+    folder: Path
+    threads: int | None
+    on_step: OnStep | None
 
     def __call__(self, fabric: Fabric) -> None:
         recipe = self.recipe
-        if self.threads is not None:
-            torch.set_num_threads(self.threads)
-        cv2.setNumThreads(1)  # the network has the cores
-        torch.manual_seed(recipe.seed)
-        dataset = open_dataset(recipe.data.path)
-        if recipe.data.val:
-            dataset.videos(recipe.data.val)  # an error now rather than at the first evaluation
-        clips = make_clips(recipe, dataset, fabric.world_size)
-        stage = STAGES[recipe.stage](recipe, dataset, clips)
+        with limit_threads(self.threads):
+            torch.manual_seed(recipe.seed)
+            dataset = open_dataset(recipe.data.path)
+            if recipe.data.val:
+                dataset.videos(recipe.data.val)  # an error now rather than at the first evaluation
+            stage = STAGES[recipe.stage](recipe, dataset, make_clips(recipe, dataset, fabric.world_size))
+            trainer = Trainer(
+                stage,
+                fabric,
+                self.folder,
+                steps=recipe.steps,
+                optimizer=recipe.optimizer,
+                seed=recipe.seed,
+                ema_decay=recipe.ema_decay,
+                frozen_norm=recipe.frozen_norm,
+                compile=recipe.compile,
+                val=recipe.data.val,
+                evaluate_every=recipe.evaluate_every,
+                save_every=recipe.save_every,
+                on_step=self.on_step,
+            )
+            trainer.run()
+
+
+class Trainer:
+    """Trains a stage: steps, evaluations and checkpoints in a folder, from where an interrupted run ended.
+
+    The settings are those of a recipe. val: the split, or whatever else, that scores are of.
+    """
+
+    def __init__(
+        self,
+        stage: Stage,
+        fabric: Fabric,
+        folder: Path,
+        *,
+        steps: int,
+        optimizer: Optimizer,
+        seed: int,
+        ema_decay: float = 0.0,
+        frozen_norm: bool = False,
+        compile: bool = False,
+        val: str = "",
+        evaluate_every: int,
+        save_every: int,
+        on_step: OnStep | None = None,
+    ) -> None:
+        self.stage, self.fabric, self.folder, self.on_step = stage, fabric, folder, on_step
+        self.steps, self.seed, self.frozen_norm = steps, seed, frozen_norm
+        self.evaluate_every, self.save_every = evaluate_every, save_every
+        self._settings = optimizer
         module = stage.training.to(fabric.device)
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if _syncs_norms(fabric):
             module = nn.SyncBatchNorm.convert_sync_batchnorm(module)  # type: ignore[no-untyped-call]
-        average = None
-        if recipe.ema_decay:
-            average = AveragedModel(module.network, multi_avg_fn=moving_average(recipe.ema_decay), use_buffers=True)
-        optimizer = make_optimizer(module, recipe.optimizer)
-        progress = Progress(val=recipe.data.val)
-        state = TrainingState(module, optimizer, progress, fabric.strategy.precision, average)
-        state.load(self.folder, fabric.device)
-        progress.score_on(recipe.data.val)
-        if recipe.compile:
+        self._network = module.network
+        self._average = None
+        if ema_decay:
+            self._average = AveragedModel(module.network, multi_avg_fn=moving_average(ema_decay), use_buffers=True)
+        plain_optimizer = make_optimizer(module, optimizer)
+        self.record = RunRecord(val=val)
+        self._state = TrainingState(module, plain_optimizer, self.record, fabric.strategy.precision, self._average)
+        self._state.load(folder, fabric.device)
+        self.record.score_on(val)
+        if compile:
             module.network.compile()
-        trained, wrapped_optimizer = fabric.setup(module, optimizer)
-        batches = load_batches(fabric, recipe, clips, progress.step)
-        log = Log(self.folder, progress.step) if fabric.is_global_zero else None
-        start = time.monotonic() - 60 * progress.minutes
-        with defer_interrupt() as interrupted:
-            for step in range(progress.step, recipe.steps):
+        self._module, self._optimizer = fabric.setup(module, plain_optimizer)
+
+    @property
+    def network(self) -> nn.Module:
+        """The network as it is evaluated and saved: the average of the weights, if there is one."""
+        network = self._network if self._average is None else self._average.module
+        assert isinstance(network, nn.Module)
+        return network
+
+    def run(self) -> None:
+        """Train up to the last step. Ctrl-C finishes the current step, saves, and raises KeyboardInterrupt."""
+        record, fabric = self.record, self.fabric
+        batches = self.stage.load_batches(fabric, record.step, self.steps)
+        log = Log(self.folder, record.step) if fabric.is_global_zero else None
+        started = time.monotonic() - 60 * record.minutes
+        with defer_interrupt() as interruption:
+            if self._is_due(record.step) and record.evaluated < record.step:  # the run ended in an evaluation
+                self._evaluate(log, interruption)
+            for step in range(record.step, self.steps):
                 batch = next(batches)
-                rate = set_learning_rate(wrapped_optimizer, recipe.optimizer, step, recipe.steps)
-                losses = self._step(fabric, trained, wrapped_optimizer, batch, step)
-                if average is not None:
-                    average.update_parameters(module.network)
-                progress.step, progress.minutes = step + 1, (time.monotonic() - start) / 60
-                stop = any_process(fabric, interrupted.is_set())
-                due = (step + 1) % recipe.evaluate_every == 0 or step + 1 == recipe.steps
+                rate = set_learning_rate(self._optimizer, self._settings, step, self.steps)
+                losses = self._step(batch, step)
+                if self._average is not None:
+                    self._average.update_parameters(self._network)
+                record.step, record.minutes = step + 1, (time.monotonic() - started) / 60
+                stop = any_process(fabric, interruption.is_set())
+                is_due = self._is_due(step + 1)
                 if log is not None:
                     log.add_values("train", {**losses, "learning rate": rate}, step + 1)
-                    if due:
-                        network = module.network if average is None else average.module
-                        self._evaluate(stage, network, fabric.device, progress, log)
-                    if due or stop or (step + 1) % recipe.save_every == 0:
-                        state.save(self.folder)
-                    if self.on_step is not None:
-                        self.on_step(StepReport(step + 1, recipe.steps, losses, rate, progress.figures))
-                if due:
-                    fabric.barrier()
+                    if is_due or stop or (step + 1) % self.save_every == 0:
+                        self._state.save(self.folder)
+                if is_due:
+                    self._evaluate(log, interruption)
+                if self.on_step is not None and log is not None:
+                    self.on_step(StepReport(step + 1, self.steps, losses, rate, record.figures))
                 if stop:
                     raise KeyboardInterrupt
         if log is not None:
             log.close()
 
-    def _step(
-        self, fabric: Fabric, module: nn.Module, optimizer: optim.Optimizer, batch: Batch, step: int
-    ) -> dict[str, float]:
+    def _is_due(self, step: int) -> bool:
+        """Whether there is an evaluation after this step."""
+        return step > 0 and (step % self.evaluate_every == 0 or step == self.steps)
+
+    def _step(self, batch: Any, step: int) -> dict[str, float]:
         """One step; what is sampled in it follows from the seed, the step and the process alone."""
-        recipe = self.recipe
-        torch.manual_seed(hash((recipe.seed, step, fabric.global_rank)) % 2**63)
+        module, fabric = self._module, self.fabric
+        torch.manual_seed(hash((self.seed, step, fabric.global_rank)) % 2**63)
         module.train()
-        if recipe.frozen_norm:
+        if self.frozen_norm:
             _freeze_norms(module)
-        optimizer.zero_grad()
+        self._optimizer.zero_grad()
         losses: dict[str, Tensor] = module(batch)
-        self._check_finite(fabric, batch, losses, losses["loss"], step)
+        self._check_finite(batch, losses, losses["loss"], step)
         fabric.backward(losses["loss"])
-        max_norm = recipe.optimizer.clip_gradient or float("inf")
-        norm = fabric.clip_gradients(module, optimizer, max_norm=max_norm, error_if_nonfinite=False)
+        max_norm = self._settings.clip_gradient or float("inf")
+        norm = fabric.clip_gradients(module, self._optimizer, max_norm=max_norm, error_if_nonfinite=False)
         assert norm is not None
         if fabric.strategy.precision.precision != "16-mixed":  # which skips such steps by itself, and tries a new scale
-            self._check_finite(fabric, batch, losses, norm, step)
-        optimizer.step()
+            self._check_finite(batch, losses, norm, step)
+        self._optimizer.step()
         return {name: float(value.detach()) for name, value in losses.items()}
 
-    def _check_finite(self, fabric: Fabric, batch: Batch, losses: dict[str, Tensor], value: Tensor, step: int) -> None:
+    def _check_finite(self, batch: Any, losses: dict[str, Tensor], value: Tensor, step: int) -> None:
         """Stop before a loss or gradient that is not a number reaches the weights, and save its batch."""
         own = bool(torch.isfinite(value.detach()))
-        if not any_process(fabric, not own):
+        if not any_process(self.fabric, not own):
             return
-        path, where = self.folder / f"failed_batch_{fabric.global_rank}.safetensors", "another process has the batch"
+        path, where = (
+            self.folder / f"failed_batch_{self.fabric.global_rank}.safetensors",
+            "another process has the batch",
+        )
         if not own:
             tensors = {name: part.detach().cpu().contiguous() for name, part in batch._asdict().items()}
             write_tensors(tensors, path)
@@ -207,21 +271,27 @@ class _Worker:
             "a lower optimizer.learning_rate or optimizer.clip_gradient=1 may help"
         )
 
-    def _evaluate(self, stage: Stage, network: nn.Module, device: torch.device, progress: Progress, log: Log) -> None:
-        """Evaluate the weights, log the figures and a picture, and save the checkpoints."""
-        network.eval()
-        figures, picture = stage.evaluate(network, device), stage.draw(network, device)
-        progress.figures = figures
-        log.add_values("val", figures, progress.step)
-        if picture is not None:
-            log.add_picture(picture, progress.step)
-        finished, card = stage.finish(network)
-        notes = {**card.notes, "step": progress.step, "minutes": round(progress.minutes, 1), "figures": figures}
-        score = figures.get("score")
-        # Where nothing is scored, the best weights are the last.
-        for name in ("last", "best") if score is None or score > progress.best else ("last",):
-            save(finished, self.folder / name, replace(card, notes=notes))
-        progress.best = max(progress.best, -math.inf if score is None else score)
+    def _evaluate(self, log: Log | None, interruption: Interruption) -> None:
+        """Evaluate in the first process: figures and a picture to the log, checkpoints, and the state to resume from.
+
+        Ctrl-C interrupts it at once, as a resumed run begins with it; with several processes, the others would wait.
+        """
+        record, device = self.record, self.fabric.device
+        if log is not None:
+            with interruption.at_once() if self.fabric.world_size == 1 else nullcontext():
+                network = self.network.eval()
+                figures, picture = self.stage.evaluate(network, device), self.stage.draw(network, device)
+            log.add_values("val", figures, record.step)
+            if picture is not None:
+                log.add_picture(picture, record.step)
+            score = figures.get("score")
+            notes = {"step": record.step, "minutes": round(record.minutes, 1), "figures": figures}
+            # Where nothing is scored, the best weights are the last.
+            self.stage.save(network, self.folder, notes, score is None or score > record.best)
+            record.figures, record.evaluated = figures, record.step
+            record.best = max(record.best, -math.inf if score is None else score)
+            self._state.save(self.folder)
+        self.fabric.barrier()
 
 
 def _freeze_norms(module: nn.Module) -> None:

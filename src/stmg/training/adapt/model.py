@@ -22,7 +22,7 @@ from stmg.runtimes.torch import find_device
 from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.adapt.train import Adapted, Progress, train_corrector
 from stmg.training.adapt.write import write_adapted
-from stmg.training.resume import STATE as RESUME
+from stmg.training.run_folder import STATE as RESUME
 
 STATE = "adapt"  # folder of what an interrupted run goes on from
 

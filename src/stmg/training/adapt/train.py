@@ -37,10 +37,9 @@ from stmg.training.adapt.learning import (
 )
 from stmg.training.adapt.pairs import Pair, PairStore, Watching, count_classes, find_cases, make_pair, open_store
 from stmg.training.adapt.settings import AdaptSettings
-from stmg.training.averaging import moving_average
-from stmg.training.log import Log
 from stmg.training.processes import defer_interrupt
-from stmg.training.resume import STATE
+from stmg.training.run_folder import STATE, Log
+from stmg.training.schedule import moving_average
 
 WATCHING = 0.45  # of the time: the rest is for training
 PLANNED_AFTER = 4  # clips

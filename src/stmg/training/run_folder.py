@@ -1,36 +1,41 @@
-"""Resuming a run: what is saved of it, and whether a folder holds a run of the same recipe."""
+"""The folder of a run: the description it belongs to, the state to resume from, curves and pictures."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import cv2
 import torch
 from torch import nn, optim
 from torch.optim.swa_utils import AveragedModel
 
 from stmg.errors import SettingsError, TrainingError, first_line
-from stmg.files import atomic_path, write_atomically
+from stmg.files import atomic_path, build_dataclass, read_mapping, write_atomically
 from stmg.models.tensor_files import write_state
-from stmg.training.recipe import Recipe, format_recipe, read_recipe
+from stmg.training.recipe import to_yaml
+from stmg.video.frames import Image
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+    from torch.utils.tensorboard import SummaryWriter
 
 STATE = "state.pt"
 RECIPE = "recipe.yaml"
-# What may change from one part of a run to the next: it has no bearing on the weights.
-FREE = ("notes", "evaluate_every", "save_every", "data.cache_gb", "data.workers", "data.val")
+Description = TypeVar("Description", bound="DataclassInstance")
 
 
 @dataclass
-class Progress:
+class RunRecord:
     """How far a run has come."""
 
     step: int = 0
     """Steps done."""
+    evaluated: int = 0
+    """The step of the last evaluation."""
     best: float = -math.inf
     """The largest score so far, on the split `val`; where nothing is scored there is none."""
     val: str = ""
@@ -47,7 +52,8 @@ class Progress:
         return asdict(self)
 
     def load_state_dict(self, content: dict[str, object]) -> None:
-        for name, value in content.items():
+        # Earlier versions saved the state of a step after its evaluation only.
+        for name, value in {"evaluated": content["step"], **content}.items():
             setattr(self, name, value)
 
 
@@ -57,7 +63,7 @@ class TrainingState:
 
     module: nn.Module
     optimizer: optim.Optimizer
-    progress: Progress
+    progress: RunRecord
     precision: Any
     """Fabric's, with the loss scale of half precision."""
     average: AveragedModel | None = None
@@ -68,7 +74,7 @@ class TrainingState:
             write_state({name: part.state_dict() for name, part in self._parts().items()}, part)
 
     def load(self, folder: Path, device: torch.device) -> None:
-        """Put back what was saved, if anything was."""
+        """Restore what was saved, if anything was."""
         path = folder / STATE
         if not path.is_file():
             return
@@ -86,25 +92,29 @@ class TrainingState:
         return {name: part for name, part in parts.items() if part is not None}
 
 
-def claim_folder(recipe: Recipe, folder: Path) -> None:
-    """Make a folder this recipe's, or say why it cannot be."""
+def claim_folder(description: Description, folder: Path, free: Sequence[str] = (), begun: str = STATE) -> None:
+    """Make a folder the run's that a dataclass describes, or raise if it holds another run.
+
+    free: dotted names of the settings that may change from one part of a run to the next.
+    begun: the file or folder by which a run has begun.
+    """
     path = folder / RECIPE
-    if (folder / STATE).is_file() and path.is_file():
+    if (folder / begun).exists() and path.is_file():
         try:
-            before = read_recipe(path)
+            before = build_dataclass(type(description), read_mapping(path, SettingsError))
         except SettingsError as error:
             raise SettingsError(f"{folder} holds a run of another version ({error}); choose another --out") from None
-        changed = [name for name in find_differences(before, recipe) if name not in FREE]
+        changed = [name for name in find_differences(before, description) if name not in free]
         if changed:
             raise SettingsError(
                 f"{folder} holds a run with another {', '.join(changed)}; choose another --out, or delete it"
             )
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, format_recipe(recipe).encode())
+    write_atomically(path, to_yaml(description).encode())
 
 
 def find_differences(one: DataclassInstance, two: DataclassInstance, group: str = "") -> list[str]:
-    """Dotted names of the settings in which two recipes differ."""
+    """Dotted names of the settings in which two dataclasses differ."""
     names = []
     for item in fields(one):
         a, b, name = getattr(one, item.name), getattr(two, item.name), f"{group}{item.name}"
@@ -113,3 +123,35 @@ def find_differences(one: DataclassInstance, two: DataclassInstance, group: str 
         elif a != b:
             names.append(name)
     return names
+
+
+class Log:
+    """Curves and pictures for TensorBoard, and pictures as files; without TensorBoard, those alone."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        """A log from a step on: what an interrupted run wrote beyond it is dropped."""
+        self.folder = folder
+        self._writer: SummaryWriter | None = None
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            return
+        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+
+    def add_values(self, group: str, values: Mapping[str, float], step: int) -> None:
+        if self._writer is not None:
+            for name, value in values.items():
+                self._writer.add_scalar(f"{group}/{name}", value, step)
+
+    def add_picture(self, picture: Image, step: int) -> None:
+        if self._writer is not None:
+            self._writer.add_image("val/picture", picture, step, dataformats="HWC")
+        folder = self.folder / "pictures"
+        folder.mkdir(parents=True, exist_ok=True)
+        bgr = cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
+        _, data = cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, 85])
+        write_atomically(folder / f"{step:06d}.jpg", data.tobytes())
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()

@@ -11,8 +11,8 @@ import torch
 
 from commands import alone, run_stmg, start_stmg
 from stmg.errors import SettingsError, TrainingError
-from stmg.training.base import BaseTraining
-from stmg.training.recipe import format_recipe
+from stmg.training.base import BaseStage, BaseTraining
+from stmg.training.recipe import to_yaml
 from stmg.training.trainer import train
 from trainings import CPU, hold_at, last_weights, run, same_weights, stop_at, street, tiny_recipe
 from waiting import PATIENCE, Held
@@ -56,10 +56,30 @@ def test_ctrl_c_finishes_the_step_and_saves(tmp_path, whole, monkeypatch):
     assert same_weights(whole, tmp_path)
 
 
+@alone
+def test_ctrl_c_interrupts_an_evaluation_at_once_and_a_resumed_run_begins_with_it(tmp_path, whole, monkeypatch):
+    def interrupted_evaluation(self, network, device):
+        os.kill(os.getpid(), signal.SIGINT)
+        raise AssertionError("it goes on")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BaseStage, "evaluate", interrupted_evaluation)
+        with pytest.raises(KeyboardInterrupt):
+            run(tiny_recipe(), tmp_path)
+    assert not (tmp_path / "last").exists()
+    assert [report.step for report in run(tiny_recipe(), tmp_path)] == [4, 5, 6]  # 3 is evaluated, not trained again
+    assert same_weights(whole, tmp_path)
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    del state["progress"]["evaluated"]  # as earlier versions saved it, after the evaluation
+    torch.save(state, tmp_path / "state.pt")
+    monkeypatch.setattr(BaseStage, "evaluate", interrupted_evaluation)
+    assert run(tiny_recipe(), tmp_path) == []
+
+
 @pytest.mark.slow
 def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path):
     path = tmp_path / "recipe.yaml"
-    path.write_text(format_recipe(tiny_recipe(steps=12, save_every=5, evaluate_every=12)))
+    path.write_text(to_yaml(tiny_recipe(steps=12, save_every=5, evaluate_every=12)))
     options = ("train", path, "--device", "cpu", "--threads", 1, "--out")
     assert run_stmg(*options, tmp_path / "whole").returncode == 0
     held = Held(tmp_path)

@@ -11,10 +11,9 @@ from stmg.errors import ModelError, SettingsError
 from stmg.models.store import load_network
 from stmg.networks import build
 from stmg.training.base import BaseTraining
-from stmg.training.batches import collate, make_clips
 from stmg.training.losses import distillation_loss, upsample
 from stmg.training.recipe import Loss
-from stmg.training.teachers import Ensemble, load_teacher
+from stmg.training.stage import Ensemble, collate, load_teacher, make_clips
 from trainings import run, street, tiny_recipe
 
 
