@@ -16,9 +16,9 @@ import stmg
 from benchmarks.measurement import finish, make_parser
 from stmg.data.catalogue import open_dataset
 from stmg.streaming.anchors import Between, Side, blend, carry, compute_anchor
-from stmg.streaming.continuity import find_step, refine_flow
+from stmg.streaming.continuity import find_step
 from stmg.streaming.flow import Flow, compose, invert
-from stmg.streaming.motion import DIS_LEVELS, DisMotion, make_view
+from stmg.streaming.motion import DIS_LEVELS, DisMotion, make_view, refine_flow
 from stmg.video.frames import Frame, Image
 from stmg.video.labels import Labels
 
@@ -53,7 +53,7 @@ def main() -> None:
         for name in DIS_LEVELS:
             motion = DisMotion(name).for_offline()
             views = [make_view(frame, motion.view_width) for frame in frames]
-            steps = [find_step(motion, views[at], views[at + 1]).motion.flow for at in range(2 * DISTANCE)]
+            steps = [find_step(motion, views[at], views[at + 1]).flow for at in range(2 * DISTANCE)]
             back: Flow | None = None
             for flow in steps[:DISTANCE]:
                 back = compose(back, flow)

@@ -62,11 +62,11 @@ def test_another_segmenter_has_the_same_settings_but_for_those_given(plain):
     assert (other.settings.fusion, other.class_names) == (0.25, tuple("abcde"))
 
 
-@pytest.mark.parametrize("motion", ["dis", "codec"])
+@pytest.mark.parametrize("motion", ["dis", "dis-fine"])
 def test_a_video_by_its_path_equals_its_frames_one_by_one(tmp_path, motion):
     path = clip(tmp_path / "clip.mp4", 12)
     segmenter = VideoSegmenter(colors, motion=motion)
-    with open_video(path, motion_vectors=motion == "codec") as source:
+    with open_video(path) as source:
         expected = [segmenter.step(frame) for frame in source]
     for name in (path, str(path)):
         streamed = list(segmenter.stream(name, mode="online"))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from stmg.runtimes.torch import TorchRuntime
     from stmg.segmenter import VideoSegmenter
     from stmg.streaming.masks import Masking, Masks
-    from stmg.streaming.motion import Motion, MotionEstimator
+    from stmg.streaming.motion import MotionEstimator
     from stmg.streaming.runtime import Output, Runtime
     from stmg.streaming.schedulers import (
         AlwaysKey,
@@ -71,7 +71,6 @@ __all__ = [
     "MissingPackageError",
     "ModelError",
     "ModelSpec",
-    "Motion",
     "MotionEstimator",
     "Normalization",
     "Output",
@@ -118,7 +117,7 @@ _MODULES = {
     "stmg.runtimes.torch": ("TorchRuntime",),
     "stmg.segmenter": ("VideoSegmenter",),
     "stmg.streaming.masks": ("Masking", "Masks"),
-    "stmg.streaming.motion": ("Motion", "MotionEstimator"),
+    "stmg.streaming.motion": ("MotionEstimator",),
     "stmg.streaming.runtime": ("Output", "Runtime"),
     "stmg.streaming.schedulers": (
         "AlwaysKey",

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +15,19 @@ from numpy.typing import NDArray
 from stmg.errors import FrameError, SettingsError
 from stmg.gating.pretrained import Pretrained, checkpoints
 from stmg.runtimes import make_runtime
-from stmg.streaming.fit import fit_motion
-from stmg.streaming.motion import AutoMotion
 from stmg.streaming.offline import Offline
 from stmg.streaming.online import Online
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.runtime import Runtime
+from stmg.streaming.schedulers import Level
 from stmg.streaming.settings import StreamSettings, check_mode, make_settings
 from stmg.streaming.state import FrameResult, FrameState
-from stmg.streaming.working_size import choose_size, restore, shrink, shrink_timed, stream_at_size
+from stmg.streaming.working_size import choose_size, restore, shrink_timed, stream_at_size
 from stmg.video.frames import Frame, as_frame
 from stmg.video.sources import FrameSource, open_video
+
+ANY_SIZE = (360, 480)
+"""Where a network of any size is counted."""
 
 
 def default_mode(source: object) -> str:
@@ -63,6 +64,7 @@ class VideoSegmenter(Pretrained):
     ) -> None:
         self.runtime: Runtime = make_runtime(network, device)
         self.settings = make_settings(options, settings)
+        self.settings = replace(self.settings, motion=self.settings.motion.for_network(self._count_macs))
         self.online = Online(self.runtime, self.settings)
         self.state: FrameState | None = None
         self.num_frames = 0
@@ -78,7 +80,6 @@ class VideoSegmenter(Pretrained):
         size, given = self.settings.working_size, None
         if size is not None:
             frame, given = shrink_timed(as_frame(frame), size)
-        self.fit_motion(frame)
         result, self.state = self.online.advance(frame, self.state, self.num_frames)
         self.num_frames += 1
         return result if given is None else restore(result, given)
@@ -113,16 +114,8 @@ class VideoSegmenter(Pretrained):
                 sized = self.another(working_size=self.size_for(source.size))
                 yield from sized.stream(source, mode=mode, executor=executor)
                 return
-            if self.settings.motion.needs_vectors:
-                source.keep_motion_vectors()
         elif mode != "online" and not isinstance(source, Sequence):
             frames = map(_copy, source)  # whoever makes the frames may use one buffer for all
-        if self.needs_fit and mode != "online":
-            rest = iter(frames)
-            for first in rest:
-                self.fit_motion(first if size is None else shrink(as_frame(first), size))
-                frames = chain((first,), rest)
-                break
         if mode == "offline":
             yield from stream_at_size(Offline(self.runtime, self.settings).stream, frames, size)
         elif mode == "realtime":
@@ -136,21 +129,11 @@ class VideoSegmenter(Pretrained):
         settings = self.settings
         return choose_size(settings.working_size, settings.own_size, source_size, self.runtime.input_size)
 
-    @property
-    def needs_fit(self) -> bool:
-        """Whether the level of motion is still to be chosen: it is `auto`."""
-        return isinstance(self.settings.motion, AutoMotion)
-
-    def fit_motion(self, frame: Any) -> bool:
-        """Choose the level of motion by what it and the network take for such a frame; whether there was one to choose.
-
-        A stream does so with its first frame.
-        """
-        if not self.needs_fit:
-            return False
-        self.settings = replace(self.settings, motion=fit_motion(self.runtime, as_frame(frame)))
-        self.online = Online(self.runtime, self.settings)
-        return True
+    def _count_macs(self) -> int | None:
+        """Multiply-accumulates of the whole network at the size it is meant for; None where they cannot be counted."""
+        size = self.settings.working_size or self.runtime.input_size or self.settings.own_size or ANY_SIZE
+        cost = self.runtime.cost(size, Level.KEY, (True,) * self.runtime.num_blocks, 1.0, masked=False)
+        return None if cost is None else cost.macs
 
     def reset(self) -> None:
         """Forget the stream; the next frame is a key frame."""

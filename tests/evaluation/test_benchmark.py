@@ -14,7 +14,6 @@ from stmg.evaluation.measuring import live
 from stmg.evaluation.measuring.clip import read_clip
 from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
 from stmg.models.resolve import ModelSpec
-from stmg.streaming.motion import DisMotion
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Frame
 
@@ -125,28 +124,8 @@ def test_one_mode_alone(monkeypatch, mode):
     assert all(row.rate == 15 for row in run.realtime)  # the streets' own
 
 
-def test_motion_is_fitted_once_for_all_rows(monkeypatch):
-    entries, levels = {}, iter(("dis-fine", "dis"))
-
-    def keep(*given):
-        entries.update(make_entries(*given))
-        return entries
-
-    make_entries = module.make_entries
-    monkeypatch.setattr(module, "make_entries", keep)
-    monkeypatch.setattr(module, "peak_memory", lambda make_segmenter, frames, mode: 1)
-    monkeypatch.setattr("stmg.segmenter.fit_motion", lambda runtime, frame: DisMotion(next(levels)))
-    spec = ModelSpec(name="small", device="cpu", size=SIZE)  # which has no card to say a motion
-    (run,) = benchmark(spec, "street:0-0", frames=2, repeats=1, mode="online", baselines=True).sizes
-    assert "motion dis-fine" in run.settings
-    assert entries[Method(kind="warped-logits", stride=5)].stepper._motion.name == "dis-fine"
-    assert entries[ONLINE].segmenter.settings.motion.name == "dis-fine"
-    assert entries[ONLINE].spec.streaming["motion"] == "dis-fine"
-    assert next(levels) == "dis"  # it was not fitted again
-
-
 def test_realtime_is_scored_on_every_frame_of_each_video(monkeypatch, dataset):
-    clip = read_clip("street:0-0", SIZE, 1, vectors=False)._replace(dataset=dataset, starts={0, 6})
+    clip = read_clip("street:0-0", SIZE, 1)._replace(dataset=dataset, starts={0, 6})
     videos = [(video, index) for video in dataset.videos("val") for index in range(6)][:8]
     clip = clip._replace(
         frames=[Frame(video.image(index, SIZE)) for video, index in videos],
@@ -224,18 +203,18 @@ def test_an_interruption_leaves_the_sizes_that_are_done(monkeypatch):
 
 def test_a_clip_goes_on_over_several_videos(monkeypatch, dataset):
     monkeypatch.setattr("stmg.evaluation.measuring.clip.open_dataset", lambda source: dataset)
-    clip = read_clip("street:0-0", SIZE, 8, vectors=False)
+    clip = read_clip("street:0-0", SIZE, 8)
     assert len(clip.frames) == len(clip.truths) == 8
     assert clip.starts == {0, 6}
     assert clip.read_ms is None  # rendered, not read
     assert clip.dataset is dataset
-    assert read_clip("street:0-0", SIZE, 6, vectors=False).starts == {0}
+    assert read_clip("street:0-0", SIZE, 6).starts == {0}
 
 
 def test_frames_of_a_folder_of_images_have_no_truth(tmp_path, frames):
     for index, image in enumerate(frames):
         cv2.imwrite(str(tmp_path / f"{index}.png"), image)
-    clip = read_clip(str(tmp_path), (24, 32), 2, vectors=False)
+    clip = read_clip(str(tmp_path), (24, 32), 2)
     assert [frame.size for frame in clip.frames] == [(24, 32)] * 2
     assert (clip.truths, clip.dataset) == ([None, None], None)
     assert clip.read_ms > 0

@@ -1,16 +1,12 @@
 """What is measured, in words: whatever labels depend on is said."""
 
-import numpy as np
 import pytest
 
 from stmg import VideoSegmenter
-from stmg.evaluation.evaluate import evaluate
 from stmg.evaluation.inputs import EVERY_FRAME, PAPER_SETTINGS, describe_settings, open_model
-from stmg.runtimes.callable import CallableRuntime
-from stmg.streaming.motion import DisMotion
 from stmg.streaming.schedulers import FixedPeriod, Level, PaperScheduler
 from stmg.training.adapt.pairs import Watching
-from zoo import colors, streets
+from zoo import colors
 
 DRIFT = "(key_above 0.3, partial_above inf, longest 30)"
 
@@ -51,15 +47,6 @@ def test_the_gain_of_masks_is_stated_where_there_are_any(plain, trained_like):
 def test_settings_that_have_no_effect_are_not_stated():
     carried = VideoSegmenter(colors, partial_scale=0.7, motion="none", scheduler=FixedPeriod(2, Level.CARRY))
     assert describe_settings(carried) == "scheduler fixed (period 2, between carry), motion none, fusion 0"
-
-
-def test_motion_is_fitted_once_for_all_modes(monkeypatch):
-    levels = iter(("dis-fine", "dis-medium", "dis"))
-    monkeypatch.setattr("stmg.segmenter.fit_motion", lambda runtime, frame: DisMotion(next(levels)))
-    network = CallableRuntime(lambda image: np.zeros((11, 6, 8), np.float32))
-    result = evaluate(VideoSegmenter(network, motion="auto"), streets(4, (48, 64)), size=(48, 64))
-    assert {mode.settings.partition("motion ")[2].split(",")[0] for mode in result.modes} == {"dis-fine"}
-    assert next(levels) == "dis-medium"  # it was not fitted again
 
 
 def test_a_segmenter_is_measured_at_the_size_that_it_is_meant_for():

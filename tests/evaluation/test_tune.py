@@ -33,13 +33,11 @@ from stmg.evaluation.tune import (
 from stmg.evaluation.views.tune_tables import describe_goal, list_front, tune_tables
 from stmg.gating.accelerate import accelerate
 from stmg.models.card import Card
-from stmg.models.resolve import ModelSpec
 from stmg.models.settings_file import read_settings, write_settings
 from stmg.models.store import load_network
 from stmg.networks import build
 from stmg.outputs.videos import write_h264
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.motion import DisMotion
 from stmg.streaming.schedulers import DriftBudget
 from stmg.streaming.settings import make_settings
 from stmg.video.frames import Frame
@@ -144,7 +142,7 @@ def test_an_export_may_take_the_place_of_its_model(model, video, tmp_path):
 @pytest.mark.parametrize("mode", ["online", "offline"])
 def test_a_replay_gives_the_labels_of_the_real_thing(model, video, mode):
     subject = open_model(model)
-    clip = read_clip(str(video), subject.size, 12, vectors=False)
+    clip = read_clip(str(video), subject.size, 12)
     candidate = compute_candidate(subject, clip, lambda done: None)
     trials = Trials(candidate, clip)
     setting = TuneSetting(model=model, mode=mode, motion="dis", budget=0.3, longest=4)
@@ -160,7 +158,7 @@ def test_a_replay_gives_the_labels_of_the_real_thing(model, video, mode):
 
 def test_realtime_is_tried_at_the_rate_of_the_source_where_latency_matters(model, video):
     subject = open_model(model)
-    clip = read_clip(str(video), subject.size, 12, vectors=False)._replace(rate=50.0)
+    clip = read_clip(str(video), subject.size, 12)._replace(rate=50.0)
     candidate = replace(compute_candidate(subject, clip, lambda done: None), times=[35.0] * 12)
     trials = Trials(candidate, clip)
     setting = TuneSetting(model=model, mode="realtime", motion="dis")
@@ -170,19 +168,6 @@ def test_realtime_is_tried_at_the_rate_of_the_source_where_latency_matters(model
     measured = trials.measure(candidate, setting, [Segment(0, 12)])
     assert measured.fps == pytest.approx(50)
     assert measured.latency_ms is not None
-
-
-def test_the_motion_is_fitted_once_and_before_the_clock_starts(model, video, monkeypatch):
-    subject = open_model(ModelSpec(name=model, streaming={"motion": "auto"}))
-    clip = read_clip(str(video), subject.size, 12, vectors=False)
-    candidate = compute_candidate(subject, clip, lambda done: None)
-    fitted = []
-    monkeypatch.setattr("stmg.segmenter.fit_motion", lambda *given: fitted.append(given) or DisMotion())
-    setting, trials = TuneSetting(model=model, mode="every frame"), Trials(candidate, clip)
-    for _ in range(2):
-        outcome = trials.measure(candidate, setting, [Segment(0, 6), Segment(6, 12)])
-        assert outcome.key_share == 1
-        assert len(fitted) == 1  # not once a stream
 
 
 def test_what_is_tried_follows_from_the_goal():

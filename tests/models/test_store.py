@@ -142,7 +142,7 @@ def test_the_names_of_the_readme_are_each_others_inverse(tmp_path):
     assert np.array_equal(loaded.step(frame).labels, expected)
 
 
-@pytest.mark.parametrize("motion", ["none", "dis", "codec"])
+@pytest.mark.parametrize("motion", ["none", "dis", "dis-fine"])
 def test_a_segmenter_is_saved_with_its_settings_and_normalization(tmp_path, motion):
     network = accelerate(build("small", 5), IMAGE, mask_generator=True)
     runtime = stmg.TorchRuntime(network, device="cpu", mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6))

@@ -32,17 +32,6 @@ def test_a_file_starts_again_and_its_times_go_on(video, tmp_path):
     assert time.monotonic() - begun > 0.8 * frames[-1].time
 
 
-def test_the_vectors_of_a_file_that_started_again_point_to_the_frames_before(video, tmp_path):
-    config = StreamConfig(name="a", source=str(video))
-    source = open_source(config, tmp_path, threading.Event(), motion_vectors=True)
-    frames = [next(source) for _ in range(45)]
-    source.close()
-    # Each frame but those of type I is coded from the one before.
-    moving = [frame for frame in frames if frame.vectors.picture_type == "P"]
-    assert all(frame.index - frame.vectors.reference == 1 for frame in moving)
-    assert moving[-1].index > 30
-
-
 def test_a_file_that_is_not_to_start_again_ends(video, tmp_path):
     source = open_stream(video, tmp_path, loop=False)
     frames = list(source)

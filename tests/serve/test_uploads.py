@@ -2,11 +2,9 @@
 
 import io
 import json
-import shutil
 import time
 import zipfile
 from contextlib import suppress
-from multiprocessing import Pipe
 from pathlib import Path
 
 import av
@@ -18,7 +16,7 @@ from stmg.errors import VideoError
 from stmg.models.resolve import ModelSpec
 from stmg.serve.config import UploadLimits
 from stmg.serve.uploads import UploadRefusedError, Uploads
-from stmg.serve.worker import RESULTS, SOURCE, Work, _segment, check_video
+from stmg.serve.worker import check_video
 from upload_workers import die, hang, hoard
 from waiting import PATIENCE, wait_for
 
@@ -80,17 +78,6 @@ def test_an_uploaded_video_comes_out(running, video):
     assert running.client.delete(path).status_code == 204
     assert running.client.get(path).status_code == 404
     assert running.client.get(f"{path}/overlay").status_code == 404
-
-
-def test_the_vectors_of_an_uploaded_video_are_used_where_they_are_wanted(network_file, video, tmp_path):
-    shutil.copy(video, tmp_path / SOURCE)
-    spec = ModelSpec(name=f"{network_file}:build", streaming={"motion": "codec"})
-    ours, theirs = Pipe()
-    assert _segment(Work(tmp_path, "x.mp4", spec, UploadLimits()), theirs) == 30
-    ours.close()
-    theirs.close()
-    records = (tmp_path / RESULTS["records"]).read_text().splitlines()
-    assert "codec" in {json.loads(line)["motion"] for line in records}
 
 
 def test_what_is_no_video_fails_with_a_reason(running):

@@ -96,7 +96,7 @@ def test_online_the_last_labels_warped_are_compared_with_the_key_frame():
     assert [n for n, result in enumerate(results) if result.audit is not None] == [4, 8]
     motion, views, flow = DisMotion(), [make_view(frame) for frame in frames], None
     for n in range(4):
-        flow = compose(flow, motion.estimate(views[n], views[n + 1]).flow)
+        flow = compose(flow, motion.estimate(views[n], views[n + 1]))
     shown = warp(labels_of(frames[0].image), flow, nearest=True)
     assert results[4].audit == compare(shown, results[4].labels, 4)
     assert results[4].audit.changed > 0
@@ -121,9 +121,9 @@ def test_offline_the_anchors_before_and_after_are_blended_onto_the_one_between()
     motion, views = DisMotion().for_offline(), [make_view(frame) for frame in frames]
     back, ahead = None, None
     for n in range(4):
-        back = compose(back, motion.estimate(views[n], views[n + 1]).flow)
+        back = compose(back, motion.estimate(views[n], views[n + 1]))
     for n in reversed(range(4, 8)):
-        ahead = compose(ahead, invert(motion.estimate(views[n], views[n + 1]).flow))
+        ahead = compose(ahead, invert(motion.estimate(views[n], views[n + 1])))
     left, between, right = (compute_anchor(runtime, frames[n]) for n in (0, 4, 8))
     shown = blend_segmentation(Between(Side(left, back, 4), Side(right, ahead, 4), frames[4].image))
     assert results[4].audit == compare(shown.labels, between.labels, 4).bring_nearer()

@@ -102,7 +102,7 @@ def test_a_corrected_frame_is_blended_from_both_anchors_as_by_hand():
     every, frames = FixedPeriod(2 * STRIDE, Level.CARRY), panning(2 * STRIDE + 1)
     results = list(VideoSegmenter(colors, corrector=Painter(), offline=every).stream(frames, mode="offline"))
     motion, views = DisMotion().for_offline(), [make_view(Frame(image)) for image in frames]
-    back = [motion.estimate(*pair).flow for pair in pairwise(views)]
+    back = [motion.estimate(*pair) for pair in pairwise(views)]
     to_left = reduce(compose, back[:STRIDE])
     to_right = reduce(compose, [invert(flow) for flow in back[: STRIDE - 1 : -1]])
     one, two = (compute_anchor(CallableRuntime(colors), Frame(frames[at]), Painter()) for at in (0, 2 * STRIDE))

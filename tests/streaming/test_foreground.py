@@ -78,7 +78,7 @@ def test_a_carried_frame_is_the_last_probability_warped_bilinearly():
     motion, views = DisMotion(), [make_view(frame) for frame in frames]
     flow = None
     for before, now in ((0, 1), (1, 2)):
-        flow = compose(flow, motion.estimate(views[before], views[now]).flow)
+        flow = compose(flow, motion.estimate(views[before], views[now]))
     assert np.array_equal(results[2].probability, warp(mean(frames[0].image)[0], flow))
 
 

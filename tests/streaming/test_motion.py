@@ -1,20 +1,18 @@
 """Motion: estimated where it is, trusted where it explains the change, and what it leaves unexplained."""
 
-from itertools import pairwise
-
-import av
 import numpy as np
 import pytest
 
 from stmg.errors import SettingsError
 from stmg.evaluation.measuring.delayed import DelayedExecutor
+from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.continuity import MANY_STEPS
-from stmg.streaming.flow import compose
+from stmg.streaming.cost import Cost
 from stmg.streaming.motion import (
     DIS_LEVELS,
-    CodecMotion,
+    MIN_STEPS_TO_REFINE,
     DisMotion,
+    MotionEstimator,
     NoMotion,
     flow_shape,
     make_motion_estimator,
@@ -23,8 +21,7 @@ from stmg.streaming.motion import (
     measure_change,
 )
 from stmg.streaming.schedulers import FixedPeriod, Level
-from stmg.video.frames import CodecVectors, Frame
-from stmg.video.sources import open_video
+from stmg.video.frames import Frame
 from zoo import colors, panning, texture
 
 
@@ -35,7 +32,7 @@ def views(frames):
 def test_a_flow_says_where_a_cell_was():
     """The camera pans right by 3 of 128 pixels, so what is seen now was 3 pixels further right before."""
     before, now = views(panning(2, (96, 128), step=3))
-    flow = DisMotion().estimate(before, now).flow
+    flow = DisMotion().estimate(before, now)
     assert np.median(flow[..., 0]) == pytest.approx(3 / 128, rel=0.1)
     assert abs(np.median(flow[..., 1])) < 0.2 / 96
 
@@ -73,9 +70,9 @@ def test_refining_keeps_a_flow_that_is_right(level):
 def test_a_search_does_not_remember_where_another_one_started():
     motion = DisMotion("dis-fine")
     before, now, later = wide_views(motion, panning(3, (96, 128), step=3))
-    plain = motion.estimate(before, now).flow
+    plain = motion.estimate(before, now)
     motion.refine(np.full_like(plain, 0.1), before, later)
-    assert np.array_equal(motion.estimate(before, now).flow, plain)
+    assert np.array_equal(motion.estimate(before, now), plain)
 
 
 def test_the_coarsest_level_takes_flows_as_they_are_composed():
@@ -99,14 +96,14 @@ class Refining(DisMotion):
 @pytest.mark.parametrize(("mode", "times"), [("online", 3), ("offline", 4)])
 def test_flows_over_many_frames_are_refined(mode, times):
     """Of five frames between two that are computed, those four and five away; online, that of the audit too."""
-    motion, frames = Refining(), panning(MANY_STEPS + 3, (96, 128), step=2)
-    every = FixedPeriod(MANY_STEPS + 2, Level.CARRY)
+    motion, frames = Refining(), panning(MIN_STEPS_TO_REFINE + 3, (96, 128), step=2)
+    every = FixedPeriod(MIN_STEPS_TO_REFINE + 2, Level.CARRY)
     segmenter = VideoSegmenter(colors, motion=motion, scheduler=every, offline=every)
     results = list(segmenter.stream(frames, mode=mode))
     assert len(motion.seen) == times
     computed = {id(view.gray) for view, _ in motion.seen}
     assert len(computed) == (1 if mode == "online" else 2)
-    assert np.array_equal(results[MANY_STEPS].labels, results[0].labels) is (mode == "online")
+    assert np.array_equal(results[MIN_STEPS_TO_REFINE].labels, results[0].labels) is (mode == "online")
 
 
 def test_in_realtime_the_flow_to_what_is_shown_is_refined():
@@ -115,7 +112,7 @@ def test_in_realtime_the_flow_to_what_is_shown_is_refined():
     segmenter = VideoSegmenter(colors, motion=motion)
     results = segmenter.stream(_ticking(frames, executor), mode="realtime", executor=executor)
     ages = [result.anchor_distance for result in results]
-    assert len(motion.seen) == sum(age >= MANY_STEPS for age in ages) > 0
+    assert len(motion.seen) == sum(age >= MIN_STEPS_TO_REFINE for age in ages) > 0
 
 
 def _ticking(frames, executor):
@@ -125,9 +122,7 @@ def _ticking(frames, executor):
 
 
 def test_an_estimator_need_not_refine():
-    class Plain:
-        name, needs_vectors, view_width, both_ways = "plain", False, 240, False
-
+    class Plain(MotionEstimator):
         def estimate(self, before, now):
             return DisMotion().for_offline().estimate(before, now)
 
@@ -140,7 +135,7 @@ def test_an_estimator_need_not_refine():
 
 
 def test_no_motion_is_no_flow():
-    assert NoMotion().estimate(*views(panning(2))) == (None, "none")
+    assert NoMotion().estimate(*views(panning(2))) is None
 
 
 def test_motion_explains_a_pan_and_not_a_new_object():
@@ -148,7 +143,7 @@ def test_motion_explains_a_pan_and_not_a_new_object():
     frames[1] = frames[1].copy()
     frames[1][30:60, 40:80] = texture(30, 40, seed=9)
     before, now = views(frames)
-    flow = DisMotion().estimate(before, now).flow
+    flow = DisMotion().estimate(before, now)
     left = measure_change(before, now, flow)
     assert left.shape == map_shape(now)
     assert left[8:14, 11:19].mean() > 5 * left[:, :8].mean()
@@ -162,80 +157,38 @@ def test_views_are_small_but_never_too_small_to_search(size):
     assert min(now.gray.shape) >= 16
     assert now.gray.shape[1] <= 500
     assert now.size == size
-    assert DisMotion().estimate(before, now).flow.shape == (*flow_shape(now), 2)
-
-
-BLOCKS = np.dtype([(n, "i4") for n in ("source", "w", "h", "dst_x", "dst_y", "motion_x", "motion_y", "motion_scale")])
-
-
-def coded(size, vector, reference=0, source=-1, covered=1.0):
-    """Vectors of one direction on a grid of 16x16 blocks."""
-    centers = [(x, y) for y in range(8, size[0], 16) for x in range(8, size[1], 16)]
-    centers = centers[: round(len(centers) * covered)]
-    rows = [(source, 16, 16, x, y, 4 * vector[0], 4 * vector[1], 4) for x, y in centers]
-    return CodecVectors(np.array(rows, BLOCKS), "P", reference, size)
-
-
-def test_codec_vectors_are_scaled_to_the_step():
-    frames = panning(4, (96, 128), step=2)
-    before = make_view(Frame(frames[2], 2))
-    now = make_view(Frame(frames[3], 3, vectors=coded((96, 128), (6, 0), reference=0)))
-    flow, source = CodecMotion().estimate(before, now)
-    assert source == "codec"
-    assert flow[..., 0] == pytest.approx(2 / 128, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    "vectors",
-    [
-        None,
-        coded((96, 128), (2, 0), reference=None),
-        coded((96, 128), (2, 0), source=1),
-        coded((96, 128), (2, 0), covered=0.3),
-        coded((96, 128), (-30, 9)),
-    ],
-    ids=["none", "no reference", "future only", "mostly intra", "wrong"],
-)
-def test_vectors_that_cannot_be_trusted_fall_back(vectors):
-    frames = panning(2, (96, 128), step=2)
-    before, now = make_view(Frame(frames[0], 0)), make_view(Frame(frames[1], 1, vectors=vectors))
-    motion = CodecMotion().estimate(before, now)
-    assert motion.source == "dis"
-    assert np.median(motion.flow[..., 0]) == pytest.approx(2 / 128, rel=0.15)
-
-
-@pytest.mark.parametrize("b_frames", [0, 2])
-def test_a_coded_videos_own_vectors_follow_its_motion(tmp_path, b_frames):
-    frames = panning(16, (128, 192), step=4)
-    path = tmp_path / "pan.mp4"
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream("libx264", rate=15, options={"bf": str(b_frames), "crf": "18", "refs": "1"})
-        stream.width, stream.height, stream.pix_fmt = 192, 128, "yuv420p"
-        for frame in frames:
-            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
-        container.mux(stream.encode(None))
-    with open_video(path, motion_vectors=True) as source:
-        seen = [make_view(frame) for frame in source]
-    motions = [CodecMotion().estimate(a, b) for a, b in pairwise(seen)]
-    from_codec = [motion.flow for motion in motions if motion.source == "codec"]
-    assert len(from_codec) >= len(motions) / 2
-    speeds = [float(np.median(flow[..., 0])) * 192 for flow in from_codec]
-    assert np.median(speeds) == pytest.approx(4, abs=0.5)
-
-
-def test_flows_of_both_sources_compose():
-    """A stream may change between codec vectors and search at any frame."""
-    frames = panning(3, (96, 128), step=2)
-    one = make_view(Frame(frames[0], 0))
-    two = make_view(Frame(frames[1], 1, vectors=coded((96, 128), (2, 0))))
-    three = make_view(Frame(frames[2], 2))
-    first, second = CodecMotion().estimate(one, two), CodecMotion().estimate(two, three)
-    assert (first.source, second.source) == ("codec", "dis")
-    path = compose(first.flow, second.flow)
-    assert np.median(path[..., 0]) == pytest.approx(4 / 128, rel=0.1)
+    assert DisMotion().estimate(before, now).shape == (*flow_shape(now), 2)
 
 
 def test_names_are_checked():
-    assert isinstance(make_motion_estimator("codec"), CodecMotion)
+    assert isinstance(make_motion_estimator("none"), NoMotion)
     with pytest.raises(SettingsError, match="no motion estimator is called 'raft'; there are dis, dis-medium, "):
         make_motion_estimator("raft")
+
+
+def test_the_codecs_motion_is_refused_with_what_to_use_instead():
+    with pytest.raises(SettingsError, match="motion codec has been removed: use dis"):
+        VideoSegmenter(colors, motion="codec")
+
+
+@pytest.mark.parametrize(
+    ("gmacs", "level"),
+    [(None, "dis"), (9.9, "dis"), (10, "dis-medium"), (34, "dis-medium"), (35, "dis-fine"), (115, "dis-finest")],
+)
+def test_auto_is_the_level_that_pays_for_the_networks_operations(gmacs, level):
+    counted = lambda: None if gmacs is None else int(gmacs * 1e9)  # noqa: E731
+    assert make_motion_estimator("auto").for_network(counted).name == level
+    fixed = DisMotion("dis-fine")
+    assert fixed.for_network(counted) is fixed
+
+
+def test_a_segmenter_has_chosen_its_motion_before_the_first_frame():
+    class Counted(CallableRuntime):
+        num_classes = 3
+
+        def cost(self, size, level, keep, scale, masked):
+            return Cost(size[0] * size[1] * 200_000)
+
+    assert VideoSegmenter(Counted(colors), motion="auto").settings.motion.name == "dis-medium"
+    assert VideoSegmenter(Counted(colors), motion="auto", own_size=(720, 960)).settings.motion.name == "dis-finest"
+    assert VideoSegmenter(colors, motion="auto").settings.motion.name == "dis"

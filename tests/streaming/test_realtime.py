@@ -39,7 +39,7 @@ def test_labels_are_those_of_the_newest_finished_anchor_warped_along_the_flow_si
         anchor = 0 if number < 1 else max(0, 1 + ((number - 1) // intervals - 1) * intervals)
         flow = None
         for at in range(anchor, number):
-            flow = compose(flow, motion.estimate(views[at], views[at + 1]).flow)
+            flow = compose(flow, motion.estimate(views[at], views[at + 1]))
         expected = warp(colors(frames[anchor].image).argmax(0).astype(np.uint8), flow, nearest=True)
         assert result.anchor_distance == number - anchor
         assert np.array_equal(result.labels, expected)

@@ -9,7 +9,7 @@ import pytest
 from stmg.errors import SettingsError, StmgError
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.masks import Masking
-from stmg.streaming.motion import CodecMotion, DisMotion, Motion, NoMotion, View
+from stmg.streaming.motion import DisMotion, MotionEstimator, NoMotion, View
 from stmg.streaming.schedulers import DriftBudget, Evidence, Level, Memory, PaperScheduler
 from stmg.streaming.settings import StreamSettings, make_settings
 from zoo import colors, panning
@@ -23,9 +23,9 @@ def test_defaults() -> None:
 
 
 def test_names_become_objects() -> None:
-    settings = make_settings({"scheduler": "paper", "motion": "codec", "class_names": ["road", "car"]})
+    settings = make_settings({"scheduler": "paper", "motion": "none", "class_names": ["road", "car"]})
     assert settings.scheduler == PaperScheduler()
-    assert isinstance(settings.motion, CodecMotion)
+    assert isinstance(settings.motion, NoMotion)
     assert settings.class_names == ("road", "car")
 
 
@@ -52,11 +52,11 @@ def test_options_replace_those_of_a_base_and_nothing_else() -> None:
         ({"scheduler": 5}, "scheduler is one of drift, paper, fixed, per-frame, always-key or a Scheduler; got 5"),
         (
             {"motion": "raft"},
-            "no motion estimator is called 'raft'; there are dis, .*, auto, codec, none",
+            "no motion estimator is called 'raft'; there are dis, .*, auto, none",
         ),
         (
             {"motion": None},
-            "motion is one of dis, .*, none or a MotionEstimator; got None",
+            "motion is one of dis, .*, none or derives from stmg.MotionEstimator; got None",
         ),
         ({"masking": 0.5}, r"masking is a Masking, like Masking\(pruning=0.5\); got 0.5"),
         ({"partial_scale": 0}, "partial_scale is above 0 and at most 1; got 0"),
@@ -97,20 +97,18 @@ class EveryThird:
         return Memory(since_key=0 if level is Level.KEY else memory.since_key + 1)
 
 
-class StillCamera:
+class StillCamera(MotionEstimator):
     """A motion estimator as the documentation of the protocol has it."""
 
     name = "still"
-    needs_vectors = False
-    view_width = 240
 
-    def estimate(self, before: View, now: View) -> Motion:
-        return Motion(None, self.name)
+    def estimate(self, before: View, now: View) -> None:
+        return None
 
 
 def test_a_scheduler_and_a_motion_estimator_of_ones_own() -> None:
     segmenter = VideoSegmenter(colors, scheduler=EveryThird(), motion=StillCamera())
-    assert len(list(segmenter.stream(panning(7), mode="offline"))) == 7  # without `both_ways`
+    assert len(list(segmenter.stream(panning(7), mode="offline"))) == 7
     results = list(segmenter.stream(panning(7)))
     assert "".join(result.level.value[0] for result in results) == "kcckcck"
     assert {result.reason for result in results} == {"first frame", "every third"}

@@ -26,7 +26,7 @@ def window(images, corrector):
     frames, motion = [Frame(image) for image in images], DisMotion()
     views = [make_view(frame) for frame in frames]
     looks = [
-        Look(frame, at, now, 0.0, motion.estimate(before, now))
+        Look(frame, at, now, 0.0, False, motion.estimate(before, now))
         for at, (frame, (before, now)) in enumerate(zip(frames[1:], pairwise(views), strict=True), start=1)
     ]
     return Window(motion, computing(frames[0], corrector), looks, computing(frames[-1], corrector))

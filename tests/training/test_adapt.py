@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-import stmg
 from stmg.errors import DataError, SettingsError
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
@@ -167,12 +166,6 @@ def test_no_more_pairs_are_watched_and_reported_than_can_be_kept(tmp_path, monke
     assert [(each.done, each.total) for each in watched if each.what == "watching"] == [(10, 16), (20, 16)]
 
 
-def test_the_motion_of_the_codec_cannot_be_learned_from(tmp_path):
-    segmenter = VideoSegmenter(by_darkness, motion="codec")
-    with pytest.raises(stmg.SettingsError, match="motion codec is of a video as it streams"):
-        train_corrector(segmenter, videos(), tmp_path, SIZE, AdaptSettings(), CPU)
-
-
 def test_of_many_videos_some_are_held_out_whole():
     many = list(streets(30, SIZE).videos("val")) * 5
     source = ClipSource(many, CallableRuntime(by_darkness), DisMotion(), SIZE, 3, 0.0, 0)
@@ -217,7 +210,7 @@ def test_images_of_a_folder_are_set_in_motion(tmp_path):
 def test_frames_between_two_computed_ones_have_the_flows_of_offline_mode():
     clip = ClipSource(videos(), CallableRuntime(by_darkness), DisMotion(), SIZE, 6, 0.0, 0).get(0)
     offline = clip.for_offline()
-    expected = [DisMotion().for_offline().estimate(*pair).flow for pair in pairwise(clip.views)]
+    expected = [DisMotion().for_offline().estimate(*pair) for pair in pairwise(clip.views)]
     assert all(np.array_equal(one, two) for one, two in zip(offline.flows, expected, strict=True))
     assert not np.array_equal(offline.flows[0], clip.flows[0])
 

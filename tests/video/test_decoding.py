@@ -1,4 +1,4 @@
-"""Decoding: every frame arrives in order, upright, with its vectors if wanted, and damage is reported."""
+"""Decoding: every frame arrives in order, upright, and damage is reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import av
 import numpy as np
 import pytest
 
-from clips import STEP, clip, is_picture, picture, written
+from clips import clip, is_picture, picture, written
 from stmg.errors import VideoError
 from stmg.video.random_access import IndexedVideo
 from stmg.video.sources import open_video
@@ -24,7 +24,7 @@ def test_a_file_gives_every_frame_in_order_with_its_time(tmp_path: Path, ending:
     assert [frame.index for frame in frames] == list(range(30))
     assert [frame.time for frame in frames] == pytest.approx([index / 25 for index in range(30)], abs=1e-3)
     assert all(is_picture(frame.image, frame.index or 0) for frame in frames)
-    assert all(frame.image.flags.c_contiguous and frame.vectors is None for frame in frames)
+    assert all(frame.image.flags.c_contiguous for frame in frames)
     assert source.damaged is None
     assert source.dropped == 0
     assert next(source, None) is None
@@ -34,54 +34,13 @@ def test_a_file_gives_every_frame_in_order_with_its_time(tmp_path: Path, ending:
 def test_a_rotated_video_comes_upright(tmp_path: Path, rotation: int) -> None:
     path = clip(tmp_path / "phone.mp4", 2, rotation=rotation)
     upright = [np.rot90(picture(index), rotation // 90) for index in range(2)]
-    with open_video(path, motion_vectors=True) as source:
+    with open_video(path) as source:
         assert source.size == upright[0].shape[:2]
         frames = list(source)
     for frame, expected in zip(frames, upright, strict=True):
         assert frame.size == expected.shape[:2]
         assert frame.image.flags.c_contiguous
         assert np.abs(frame.image.astype(int) - expected).mean() < 12
-        assert frame.vectors is None
-
-
-@pytest.mark.parametrize("b_frames", [0, 2])
-def test_vectors_cover_the_way_from_the_frame_they_refer_to(tmp_path: Path, b_frames: int) -> None:
-    settings = {"bf": str(b_frames), "b-adapt": "0", "b-pyramid": "none", "refs": "1", "sc_threshold": "0"}
-    path = clip(tmp_path / "clip.mp4", 24, **settings)
-    frames = list(open_video(path, motion_vectors=True))
-    kinds = [frame.vectors.picture_type for frame in frames if frame.vectors]
-    assert (kinds.count("B") > 10) == (b_frames > 0)
-    measured = 0
-    for index, frame in enumerate(frames):
-        assert frame.vectors is not None
-        assert frame.vectors.size == (96, 128)
-        blocks, reference = frame.vectors.blocks, frame.vectors.reference
-        past = blocks[blocks["source"] < 0]
-        if kinds[index] == "I":
-            assert len(blocks) == 0
-        elif len(past):
-            assert reference is not None
-            assert kinds[reference] in "IP"
-            shift = np.median(past["motion_x"] / past["motion_scale"])
-            assert shift == pytest.approx(-STEP * (index - reference), abs=0.5)
-            measured += 1
-        assert kinds[index] != "P" or len(past) > 0
-    assert measured >= 12
-    assert frames[0].vectors is not None
-    assert frames[0].vectors.reference is None
-
-
-def test_vectors_are_the_same_each_time_and_keep_the_coded_size(tmp_path: Path) -> None:
-    path = clip(tmp_path / "clip.mp4", 30, size=(384, 640), bf="2")  # large enough to keep two threads busy
-    first = [frame.vectors for frame in open_video(path, motion_vectors=True)]
-    for _ in range(6):
-        source = open_video(path, resize=(48, 64))
-        source.keep_motion_vectors()
-        for before, frame in zip(first, source, strict=True):
-            assert before is not None
-            assert frame.vectors is not None
-            assert frame.vectors.size == (384, 640)
-            assert frame.vectors.blocks.tolist() == before.blocks.tolist()
 
 
 def test_a_cut_file_gives_what_is_there_and_says_so(tmp_path: Path) -> None:

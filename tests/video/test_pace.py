@@ -99,14 +99,12 @@ def test_an_error_of_the_source_comes_after_its_last_frame():
         next(paced)
 
 
-def test_a_file_is_paced_with_its_motion_vectors(tmp_path):
+def test_a_file_is_paced(tmp_path):
     clock = Clock()
     with open_video(clip(tmp_path / "a.mp4", 6)) as source:
         paced = pace(source, clock, clock.sleep)
-        paced.keep_motion_vectors()
         frames = list(paced)
     assert [frame.index for frame in frames] == list(range(6))
-    assert frames[-1].vectors is not None
     assert clock.now == pytest.approx(100 + 5 / 25)
 
 

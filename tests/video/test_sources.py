@@ -64,13 +64,6 @@ def test_impossible_options_are_refused(tmp_path: Path, options: Any) -> None:
         open_video(clip(tmp_path / "clip.mp4", 2), **options)
 
 
-def test_vectors_must_be_requested_in_time(tmp_path: Path) -> None:
-    with open_video(clip(tmp_path / "clip.mp4")) as source:
-        next(source)
-        with pytest.raises(VideoError, match="before reading the first frame"):
-            source.keep_motion_vectors()
-
-
 def test_closing_early_stops_the_thread(tmp_path: Path) -> None:
     path = clip(tmp_path / "clip.mp4")
     for _ in range(20):

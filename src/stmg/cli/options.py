@@ -141,9 +141,8 @@ Motion = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Optical flow: dis, dis-medium, dis-fine or dis-finest (each finer and slower), auto (the one that fits "
-        "what the network costs here), codec (the video's motion vectors) or none. Default: the model's own; auto if "
-        "it has none.",
+        help="Optical flow: dis, dis-medium, dis-fine or dis-finest (each finer and slower), auto (the one that pays "
+        "for the network's operations) or none. Default: the model's own; auto if it has none.",
         rich_help_panel=STREAM_PANEL,
     ),
 ]

@@ -189,7 +189,7 @@ class TrainingClips:
             return np.zeros((max(0, len(frames) - 1), 1, 1, 2), np.float32)
         self._flow = self._flow or DisMotion()
         views = [make_view(Frame(frame)) for frame in frames]
-        flows = [self._flow.estimate(a, b).flow for a, b in pairwise(views)]
+        flows = [self._flow.estimate(a, b) for a, b in pairwise(views)]
         return np.stack([flow for flow in flows if flow is not None])
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from stmg.data.dataset import Dataset
-from stmg.data.files import VideoFile
 from stmg.evaluation.inputs import (
     EVERY_FRAME,
     PAPER_SETTINGS,
@@ -17,7 +16,6 @@ from stmg.evaluation.inputs import (
     check_classes,
     count_classes,
     describe_settings,
-    fit_motion,
     open_data,
     open_model,
 )
@@ -72,17 +70,14 @@ def ablate(
     """
     subject = open_model(model, size, name)
     opened = open_data(data, split, subject)
-    has_vectors = any(isinstance(video, VideoFile) for video in opened.videos(split))
     dataset = load_into_memory(opened, split, subject.size, limit)
     alternatives: dict[str, VideoSegmenter] = {}
     for label, each in (others or {}).items():
         other = open_model(each, subject.size)
         check_classes(other, count_classes(other), dataset)
-        fit_motion(other, dataset.videos(split))
         alternatives[label] = other.segmenter
-    fit_motion(subject, dataset.videos(split))
     segmenter = subject.segmenter
-    plan = [(segmenter, setting) for setting in list_settings(segmenter, has_vectors)]
+    plan = [(segmenter, setting) for setting in list_settings(segmenter)]
     for label, alternative in {"this one": segmenter, **alternatives}.items() if alternatives else ():
         plan.append((alternative, Setting(TRAINING, f"{label}, the paper's mode", PAPER_SETTINGS)))
         plan.append((alternative, Setting(TRAINING, f"{label}, its own settings", {})))
@@ -121,10 +116,10 @@ def ablate(
     )
 
 
-def list_settings(segmenter: VideoSegmenter, has_vectors: bool = False) -> list[Setting]:
+def list_settings(segmenter: VideoSegmenter) -> list[Setting]:
     """What can be tried with this checkpoint: without a mask generator, only what needs none.
 
-    `has_vectors` if the video has motion vectors. The paper's tables are in the paper's mode: nothing is warped.
+    The paper's tables are in the paper's mode: nothing is warped.
     """
     paper, own = PAPER_SETTINGS, segmenter.settings.masking
     base = Setting(REUSE, "base network", EVERY_FRAME, timed=True)
@@ -137,9 +132,6 @@ def list_settings(segmenter: VideoSegmenter, has_vectors: bool = False) -> list[
         Setting(OURS, "two levels, carried every 3, DIS, fused", _carried(3, motion="dis", fusion=FUSION)),
         Setting(OURS, "two levels, carried every 4, DIS, fused", _carried(4, motion="dis", fusion=FUSION)),
     ]
-    if has_vectors:
-        codec = _carried(3, motion="codec", fusion=0.0)
-        ours.append(Setting(OURS, "two levels, carried every 3, codec's motion", codec))
     if not segmenter.runtime.has_mask_generator:
         return [base, *ours]
     full_scale = Setting(

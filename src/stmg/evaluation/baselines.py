@@ -13,10 +13,9 @@ from stmg.evaluation.measuring.streams import Stepper
 from stmg.evaluation.method import Method
 from stmg.models.resolve import ANY_SIZE
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.continuity import refine_flow
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, compose
-from stmg.streaming.motion import DisMotion, MotionEstimator, View, make_view
+from stmg.streaming.motion import DisMotion, MotionEstimator, View, make_view, refine_flow
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.streaming.state import FrameResult
@@ -121,7 +120,7 @@ class WarpedLogits(_Baseline):
             self._logits = logits = self.runtime.full(self.runtime.prepare(frame.image)).logits
         else:
             level = Level.CARRY
-            composed = compose(self._flow, self._motion.estimate(self._before, view).flow)
+            composed = compose(self._flow, self._motion.estimate(self._before, view))
             self._flow = refine_flow(self._motion, composed, self._computed, view, distance)
             everywhere = np.ones((1, 1), np.float32)
             logits = self.runtime.fuse(self._logits, self._logits, self._flow, everywhere)

@@ -20,7 +20,6 @@ from stmg.evaluation.measuring.clip import Clip, read_clip, split_videos
 from stmg.evaluation.measuring.live import run_live
 from stmg.evaluation.measuring.memory import peak_memory
 from stmg.evaluation.measuring.speed import TURN, Times, mean_ms, time_interleaved, time_passes, value_range
-from stmg.evaluation.measuring.streams import needs_vectors
 from stmg.evaluation.method import BASE, ONLINE, Method
 from stmg.evaluation.results import (
     BenchmarkResult,
@@ -70,7 +69,6 @@ def benchmark(
 
     What is stepped runs in turns of a few frames. Offline works on several frames at once, so it is timed over whole
     passes by the clock on the wall, in turns with passes of the base network. Realtime gets its frames at their times.
-    Motion `auto` is fitted to the model once, and all rows have that level.
 
     model: what `stmg.load` takes, or a bare network such as ddrnet39, which may be without weights here.
     source: a dataset, of which its split `val` is used, or a video.
@@ -93,12 +91,9 @@ def benchmark(
     for size in sizes or (None,):
         subject = open_model(spec, size)
         try:
-            clip = read_clip(str(source), subject.size, frames, needs_vectors(subject.segmenter))
+            clip = read_clip(str(source), subject.size, frames)
             clip = clip._replace(rate=rate or clip.rate or RATE)
             at_size = replace(spec, size=subject.size)
-            if subject.segmenter.fit_motion(clip.frames[0]):
-                motion = subject.segmenter.settings.motion.name
-                at_size = replace(at_size, streaming={**spec.streaming, "motion": motion})
             entries = make_entries(subject, at_size, clip, modes, baselines, smaller, beside)
             runs.append(_Measurement(subject, entries, clip, repeats, on_frame).run(modes))
         except KeyboardInterrupt:

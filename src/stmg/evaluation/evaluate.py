@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stmg.data.dataset import Dataset, Video
-from stmg.evaluation.inputs import EVERY_FRAME, Model, Subject, fit_motion, open_data, open_model
+from stmg.evaluation.inputs import EVERY_FRAME, Model, Subject, open_data, open_model
 from stmg.evaluation.lanes import Answer, OfflineLane, SteppedLane, make_lanes
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix, Consistency, Correspondence
 from stmg.evaluation.measuring.meters import StreamMeter
-from stmg.evaluation.measuring.streams import StreamFigures, needs_vectors, read_frames
+from stmg.evaluation.measuring.streams import StreamFigures, read_frames
 from stmg.evaluation.results import EvaluationResult, FrameRecord, PairScores, Size, percent
 from stmg.evaluation.thumbnails import Thumbnails
 from stmg.segmenter import VideoSegmenter
@@ -63,7 +63,6 @@ def evaluate(
     """
     subject = open_model(model, size, name)
     dataset = open_data(data, split, subject)
-    fit_motion(subject, dataset.videos(split))
     run = _Evaluation(
         subject, dataset, make_lanes(subject.segmenter, dataset.num_classes, mode, network_intervals), on_frame
     )
@@ -169,7 +168,7 @@ class _Evaluation:
         waiting: deque[_Pending] = deque()
 
         def feed() -> Iterator[Frame]:
-            for index, frame in read_frames(video, self.size, limit, needs_vectors(self.segmenter)):
+            for index, frame in read_frames(video, self.size, limit):
                 whole = self.base.step(frame)
                 answers = [None if isinstance(lane, OfflineLane) else lane.answer(frame, whole) for lane in self.lanes]
                 waiting.append(_Pending(frame, video.truth(index, self.size), whole, answers))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,13 +74,6 @@ def fit_video(subject: Subject, source: str) -> Subject:
     if size in (None, subject.size) or not takes_size(subject.segmenter.runtime, size):
         return subject
     return subject._replace(size=size)
-
-
-def fit_motion(subject: Subject, videos: Sequence[Video]) -> None:
-    """Choose the level of motion `auto` once, so that everything measured after has the same."""
-    first = next((video for video in videos if len(video)), None)
-    if first is not None and subject.segmenter.needs_fit:
-        subject.segmenter.fit_motion(first.image(0, subject.size))
 
 
 def open_data(data: Dataset | str | Path, split: str, subject: Subject) -> Dataset:

@@ -110,7 +110,7 @@ def measure_flicker(candidate: Candidate, clip: Clip, parts: Sequence[Segment]) 
             step = find_step(motion, views[at - 1], views[at])
             if not step.is_cut:
                 before, now = candidate.labels[part.start + at - 1], candidate.labels[part.start + at]
-                shares.append(compare(warp(before, step.motion.flow, nearest=True), now, 1).changed)
+                shares.append(compare(warp(before, step.flow, nearest=True), now, 1).changed)
     return float(np.mean(shares[1:] or shares))
 
 
@@ -193,8 +193,6 @@ class Trials:
 
     def _settings(self, candidate: Candidate, setting: TuneSetting) -> StreamSettings:
         segmenter, scheduler = candidate.subject.segmenter, scheduler_of(setting)
-        if setting.motion is None:  # here, as a stream that fits it does so while it is timed
-            segmenter.fit_motion(candidate.frames[0])
         own = segmenter.settings
         # What fusion is worth only labels can say; against the network's own it counts as a change.
         fusion = own.fusion if self.clip.dataset is not None else 0.0

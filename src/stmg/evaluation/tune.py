@@ -63,7 +63,7 @@ def tune(
     first = open_model(spec, name=name)
     if spec.size is None:
         first = fit_video(first, str(source))
-    clip = read_clip(str(source), first.size, frames, vectors=False)
+    clip = read_clip(str(source), first.size, frames)
     if goal.max_loss is not None and clip.dataset is None:
         raise SettingsError(f"a goal of lost mIoU needs labels, and {source} has none; give one of changed pixels")
     tried, checked = split_clip(clip)

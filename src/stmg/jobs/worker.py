@@ -115,11 +115,9 @@ class Worker:
         if not settings.may_cut or not path.is_file():
             return ()
         with open_video(path, every=settings.every, limit=settings.limit) as video:
-            estimate, size = video.num_frames, video.size
+            estimate = video.num_frames
         if estimate is None or estimate < 1.5 * settings.chunk:
             return ()
-        if self._segmenters.open(size).needs_fit:
-            return ()  # motion is chosen by measuring, which may choose another on another machine
         count = count_frames(path)
         return () if count is None else cut_frames(count, settings.chunk, settings.every, settings.limit)
 

@@ -38,21 +38,19 @@ class LiveSource(Protocol):
         """Let go of it; whoever waits for a frame gets none. May be called from any thread."""
 
 
-def open_source(
-    config: StreamConfig, folder: Path, stopped: threading.Event, *, motion_vectors: bool = False
-) -> LiveSource:
+def open_source(config: StreamConfig, folder: Path, stopped: threading.Event) -> LiveSource:
     """Open the source of a stream; rendered streets are kept as videos in `folder`."""
     street = STREET.fullmatch(config.source)
     if config.source.startswith("street:") and street is None:
         raise SettingsError(f"a rendered street is named by its seed, like street:7; got {config.source}")
     if street is not None:
         path = render_street(int(street[1]), config.fps or STREET_FPS, folder, stopped)
-        return PlayedFile(lambda: open_video(path, motion_vectors=motion_vectors), config.loop, stopped)
+        return PlayedFile(lambda: open_video(path), config.loop, stopped)
 
     def reopen() -> VideoSource:
         # Whoever reads is late by at most the one frame that waits. A source that breaks off says so at once: when to
         # try again is the stream's decision, and shown.
-        return open_video(config.source, motion_vectors=motion_vectors, ahead=1, fps=config.fps, retries=0)
+        return open_video(config.source, ahead=1, fps=config.fps, retries=0)
 
     source = reopen()
     if source.live:
@@ -89,13 +87,10 @@ class PlayedFile:
             frame = next(self._paced, None)
             if frame is not None:
                 self._empty = False
-                offset, vectors = self._index + 1, frame.vectors
-                self._last_index = offset + (frame.index or 0)
+                self._last_index = self._index + 1 + (frame.index or 0)
                 moment = None if frame.time is None else self._time + frame.time
                 self._last_time = self._last_time if moment is None else moment
-                if vectors is not None and vectors.reference is not None:
-                    vectors = replace(vectors, reference=offset + vectors.reference)
-                return replace(frame, index=self._last_index, time=moment, vectors=vectors)
+                return replace(frame, index=self._last_index, time=moment)
             if self._empty:
                 raise VideoError(f"{self._file.name} holds no frame that can be decoded; check that it is complete")
             if not self._loop:

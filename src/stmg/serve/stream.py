@@ -172,16 +172,12 @@ class LiveStream:
         """Segment the source until it ends, breaks off, or the stream is stopped."""
         if self.config.source.startswith("street:"):
             self._set_status("starting", "the street is being rendered")
-        ended = False
-        while not self.is_stopped and not ended:
-            vectors = self._controls.motion == "codec"  # they are there only if they are wanted when it is opened
-            source = open_source(self.config, self._folder, self._stopped, motion_vectors=vectors)
-            self._source = source
-            with closing(source):
-                frames = _Frames(self, source)
-                while not self.is_stopped and not frames.ended and (self._controls.motion == "codec") is vectors:
-                    self._segment(frames, source)
-            ended = frames.ended
+        source = open_source(self.config, self._folder, self._stopped)
+        self._source = source
+        with closing(source):
+            frames = _Frames(self, source)
+            while not self.is_stopped and not frames.ended:
+                self._segment(frames, source)
 
     def _segment(self, frames: _Frames, source: LiveSource) -> None:
         """Segment with the controls as they are, until they change or there are no more frames."""

@@ -108,8 +108,6 @@ def _segment(work: Work, reports: Connection) -> int:
     model = models.get(work.spec)
     with open_video(source) as video:
         segmenter = model.segmenter_for(work.spec, video.size, mode="offline")
-        if segmenter.settings.motion.needs_vectors:
-            video.keep_motion_vectors()
         paths = {name: work.folder / file for name, file in RESULTS.items()}
         sinks = Sinks(
             OverlayVideo(paths["overlay"], video.fps or 25.0),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stmg.streaming.flow import Flow, Map, warp
-from stmg.streaming.motion import Motion, MotionEstimator, View, measure_change
+from stmg.streaming.motion import MotionEstimator, View, measure_change
 from stmg.video.frames import Frame
 
 # Mean unexplained change above which two frames do not show one scene. On CamVid's 15 Hz drive neighbors reach 0.12,
@@ -15,8 +15,6 @@ from stmg.video.frames import Frame
 CUT = 0.37
 # A frame later than this many times the last interval follows a gap.
 GAP = 4.0
-# Steps after which a composed flow is refined: over fewer, errors hardly add up, and most flows are over fewer.
-MANY_STEPS = 4
 
 
 class Timing(NamedTuple):
@@ -46,7 +44,8 @@ def find_break(frame: Frame, size: tuple[int, int], timing: Timing) -> str:
 class Step(NamedTuple):
     """How a frame follows from the one before it."""
 
-    motion: Motion
+    flow: Flow | None
+    """To the frame before."""
     residual: Map
     """(h, w) in [0, 1]: what motion leaves unexplained of each cell."""
 
@@ -58,14 +57,8 @@ class Step(NamedTuple):
 
 def find_step(estimator: MotionEstimator, before: View, now: View) -> Step:
     """Motion from a frame to the one before it, and what it leaves unexplained."""
-    motion = estimator.estimate(before, now)
-    return Step(motion, measure_change(before, now, motion.flow))
-
-
-def refine_flow(estimator: MotionEstimator, flow: Flow | None, before: View, now: View, distance: int) -> Flow | None:
-    """A flow over `distance` frames, composed of their steps, fitted to its two ends."""
-    refine = getattr(estimator, "refine", None)  # a user's own need not have it
-    return flow if flow is None or distance < MANY_STEPS or refine is None else refine(flow, before, now)
+    flow = estimator.estimate(before, now)
+    return Step(flow, measure_change(before, now, flow))
 
 
 def add_change(stale: Map | None, residual: Map, flow: Flow | None) -> Map:

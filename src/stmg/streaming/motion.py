@@ -1,4 +1,4 @@
-"""Motion: the flow between two frames, by optical flow or from the codec's vectors, and what it leaves unexplained.
+"""Motion: estimators of the flow between two frames, the gray views they look at, and what flow leaves unexplained.
 
 What a flow is, and how to warp along one, is in `stmg.streaming.flow`.
 """
@@ -6,142 +6,121 @@ What a flow is, and how to warp along one, is in `stmg.streaming.flow`.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
-from stmg.streaming.codec import flow_of_vectors
 from stmg.streaming.flow import Flow, Map, match_error, warp
-from stmg.video.frames import CodecVectors, Frame, resize_image
+from stmg.video.frames import Frame, resize_image
 
 
-class FlowLevel(NamedTuple):
-    """A quality of dense inverse search."""
+class DisLevel(NamedTuple):
+    """Settings of dense inverse search at one level of quality."""
 
     view_width: int
-    """Of the view that is searched."""
+    """Width of the view that is searched."""
     stride: int
-    """Pixels from one patch to the next: less gives sharper edges."""
+    """Pixels from one patch to the next. Fewer give sharper edges."""
     refines: bool = False
-    """Whether a flow over several frames is searched once more, from where its steps lead."""
+    """Search a flow over several frames once more, starting from its composed steps."""
     both_ways: bool = False
-    """Whether offline searches the way to the frame after as well, instead of inverting the way back."""
+    """Offline, search the flow to the next frame as well, instead of inverting the flow back."""
     offline_stride: int | None = None
-    """The stride in offline mode, where the flows of both sides are to agree at edges; the same if None."""
+    """Stride in offline mode, where the flows of both sides should agree at edges; None: the same."""
+    min_macs: float = 0.0
+    """Multiply-accumulates of a network from which `auto` chooses this level."""
 
 
+# What each level costs and is worth is in benchmarks/pages/parts.md. At about equal loss one frame in 7, 8.5, 10.5 and
+# 12 is computed with the levels, whose flow costs 1, 4.1, 14 and 30 offline. So the second pays for a network of cost T
+# if T/8.5 + 4.1 < T/7 + 1, and so on: from 125, 430 and 1400 flows of `dis`, each of which takes as long as 0.08 GMACs
+# of DDRNet-39.
 DIS_LEVELS = {
-    "dis": FlowLevel(240, 5, offline_stride=4),
-    "dis-medium": FlowLevel(320, 6, refines=True),
-    "dis-fine": FlowLevel(480, 4, refines=True),
-    "dis-finest": FlowLevel(480, 3, refines=True, both_ways=True),
+    "dis": DisLevel(240, 5, offline_stride=4),
+    "dis-medium": DisLevel(320, 6, refines=True, min_macs=10e9),
+    "dis-fine": DisLevel(480, 4, refines=True, min_macs=35e9),
+    "dis-finest": DisLevel(480, 3, refines=True, both_ways=True, min_macs=115e9),
 }
-"""Of optical flow; what each costs and is worth is in benchmarks/pages/parts.md."""
-CHANGE_WIDTH = 240  # of the view at which change is measured, however wide the search: it means the same at each level
-REFINED = 2  # gray levels by which a flow searched over several frames must be better than that of its steps
-CELL = 4  # pixels of that view per cell of a distortion map
+VIEW_WIDTH = DIS_LEVELS["dis"].view_width
+CHANGE_WIDTH = 240  # of the view in which change is measured, so that it means the same at each level
+REFINE_MARGIN = 2  # gray levels by which a refined flow must match better than the composed one
+CELL = 4  # pixels of that view per cell of a map of change
+MIN_STEPS_TO_REFINE = 4  # over fewer steps errors hardly add up, and most flows are over fewer
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What remains of a frame for finding motion and change: a small gray image."""
+    """The small gray image of a frame in which motion and change are measured."""
 
     gray: NDArray[np.uint8]
     """(h, w), at most the estimator's `view_width` wide."""
-    index: int | None
-    """Position of the frame in its source."""
-    vectors: CodecVectors | None
-    """The decoder's motion vectors, if the source keeps them."""
     size: tuple[int, int]
     """(H, W) of the frame itself."""
 
 
-class Motion(NamedTuple):
-    """A flow and where it came from."""
+class MotionEstimator(ABC):
+    """Estimates the flow between two frames. It keeps no state between calls, so several streams may share one.
 
-    flow: Flow | None
-    """(h, w, 2), h and w those of `flow_shape(now)`; None: nothing moves."""
-    source: str
-    """What to report in `FrameResult.motion`: none, dis, codec, or a name of your own."""
+    Derive from it and give an instance as `motion`. Only `estimate` must be given:
 
-
-class MotionEstimator(Protocol):
-    """Estimates the flow between two frames of a stream. It keeps nothing between calls: several streams may share it.
-
-    To bring your own, give an object with these members as `motion`; it need not derive from anything:
-
-        class StillCamera:
+        class StillCamera(stmg.MotionEstimator):
             name = "still"
-            needs_vectors = False
-            view_width = 240
-            both_ways = False
 
-            def estimate(self, before: View, now: View) -> Motion:
-                return Motion(None, self.name)
+            def estimate(self, before, now):
+                return None
 
         segmenter = stmg.VideoSegmenter(network, motion=StillCamera())
 
     A flow that is not None says where each cell of `now` was in `before`, minus where it is now, as fractions of the
-    frame's width and height; all flows of a stream have the shape `flow_shape(now)`, so that they can be composed.
+    frame's width and height. All flows of a stream have the shape `flow_shape(now)`, so that they can be composed.
     """
 
-    name: str
-    """What it is called in settings and results."""
-    needs_vectors: bool
-    """Whether sources should keep the decoder's motion vectors, to be found in `View.vectors`."""
-    view_width: int
-    """How wide the gray views should be that are compared; narrower frames stay as they are."""
+    name: str = "custom"
+    """What settings, records and tables call it."""
+    view_width: int = VIEW_WIDTH
+    """Width of the gray views to compare. Narrower frames keep their own width."""
     both_ways: bool = False
-    """Whether offline mode should search the way to the next frame as well, instead of inverting the way back. An
-    estimator without it counts as False."""
+    """Offline, estimate the flow to the next frame as well, instead of inverting the flow back."""
 
-    def estimate(self, before: View, now: View) -> Motion:
-        """The flow from `now` back to `before`, two views of the same shape."""
+    @abstractmethod
+    def estimate(self, before: View, now: View) -> Flow | None:
+        """The flow from `now` back to `before`, two views of the same shape; None: nothing moved."""
 
     def refine(self, flow: Flow, before: View, now: View) -> Flow:
-        """A flow over several frames, composed of their steps, fitted to its first and last frame themselves.
-
-        An estimator without it leaves flows as they are composed.
-        """
+        """Fit a flow over several frames, composed of their steps, to its first and last frame."""
         return flow
 
     def for_offline(self) -> MotionEstimator:
-        """The estimator that offline mode uses in its place; an estimator without it is used itself."""
+        """The estimator to use in offline mode."""
+        return self
+
+    def for_network(self, count_macs: Callable[[], int | None]) -> MotionEstimator:
+        """The estimator to use with a network whose multiply-accumulates `count_macs` counts; None: unknown."""
         return self
 
 
-class NoMotion:
+class NoMotion(MotionEstimator):
     """Everything stays where it was: the paper's setting."""
 
     name = "none"
-    needs_vectors = False
-    both_ways = False
-    view_width = DIS_LEVELS["dis"].view_width
 
-    def estimate(self, before: View, now: View) -> Motion:
-        return Motion(None, "none")
-
-    def refine(self, flow: Flow, before: View, now: View) -> Flow:
-        return flow
-
-    def for_offline(self) -> NoMotion:
-        return self
+    def estimate(self, before: View, now: View) -> Flow | None:
+        return None
 
 
-class DisMotion:
+class DisMotion(MotionEstimator):
     """Dense inverse search, OpenCV's fast optical flow, on the small gray view.
 
     level: one of `DIS_LEVELS`; finer ones follow edges better and take longer.
     """
-
-    needs_vectors = False
 
     def __init__(self, level: str = "dis") -> None:
         if level not in DIS_LEVELS:
@@ -150,22 +129,24 @@ class DisMotion:
         chosen = DIS_LEVELS[level]
         self.name, self.view_width, self.both_ways = level, chosen.view_width, chosen.both_ways
         self._stride, self._offline_stride, self._refines = chosen.stride, chosen.offline_stride, chosen.refines
-        self._thread = threading.local()  # OpenCV's estimator keeps buffers, and streams may run in several threads
+        self._thread = threading.local()  # OpenCV's search keeps buffers, and streams may run in several threads
 
-    def estimate(self, before: View, now: View) -> Motion:
-        return Motion(self._search(before, now, None), "dis")
+    def estimate(self, before: View, now: View) -> Flow:
+        return self._search(before, now, None)
 
     def refine(self, flow: Flow, before: View, now: View) -> Flow:
-        """Errors of the steps add up. A search that starts from where they lead undoes them, but is lost where
-        something is hidden; so it counts where it explains the frame better."""
+        """Search again, starting from `flow`, which undoes the added-up errors of its steps.
+
+        Where something is hidden the search goes astray, so its result counts only where it matches better.
+        """
         if not self._refines:
             return flow
         height, width = now.gray.shape
         start = cv2.resize(cv2.multiply(flow, (width, height, 0, 0)), (width, height), interpolation=cv2.INTER_LINEAR)
-        found = self._search(before, now, start)
+        searched = self._search(before, now, start)
         old, new = (resize_image(view.gray, flow_shape(now)) for view in (before, now))
-        is_better = cv2.add(match_error(old, new, found), REFINED) < match_error(old, new, flow)
-        refined: Flow = np.where(is_better[:, :, None], found, flow)
+        is_better = cv2.add(match_error(old, new, searched), REFINE_MARGIN) < match_error(old, new, flow)
+        refined: Flow = np.where(is_better[:, :, None], searched, flow)
         return refined
 
     def for_offline(self) -> DisMotion:
@@ -177,104 +158,61 @@ class DisMotion:
 
     def _search(self, before: View, now: View, start: Flow | None) -> Flow:
         height, width = now.gray.shape
-        pixels = self._estimator(is_started=start is not None).calc(now.gray, before.gray, start)
-        # The search ends at half the view; upsampled by itself it is no finer, but dearer to compose and warp along.
+        pixels = self._make_search(has_start=start is not None).calc(now.gray, before.gray, start)
+        # The search ends at half the view's size. Upsampling the flow here would make it no finer, only more expensive.
         coarse = cv2.resize(pixels, flow_shape(now)[::-1], interpolation=cv2.INTER_AREA)
         flow: Flow = cv2.multiply(coarse, (1 / width, 1 / height, 0, 0))
         return flow
 
-    def _estimator(self, *, is_started: bool) -> Any:
-        """OpenCV's; one that was once given where to start remembers that, so there are two."""
-        name = "started" if is_started else "plain"
+    def _make_search(self, *, has_start: bool) -> Any:
+        """This thread's OpenCV object. One that was once given a start remembers it, so there are two."""
+        name = "started" if has_start else "plain"
         if not hasattr(self._thread, name):
-            estimator = cv2.DISOpticalFlow.create(cv2.DISOpticalFlow_PRESET_ULTRAFAST)
+            search = cv2.DISOpticalFlow.create(cv2.DISOpticalFlow_PRESET_ULTRAFAST)
             # The preset stops at a quarter of the view. One scale more follows edges as well as a view twice as wide.
-            estimator.setFinestScale(1)
-            estimator.setPatchStride(self._stride)
-            setattr(self._thread, name, estimator)
+            search.setFinestScale(1)
+            search.setPatchStride(self._stride)
+            setattr(self._thread, name, search)
         return getattr(self._thread, name)
 
 
 class AutoMotion(DisMotion):
-    """The level of dense inverse search that fits the network: a segmenter measures both on its first frame."""
+    """The level of dense inverse search that pays for the network, by the multiply-accumulates that it executes.
+
+    A network whose operations cannot be counted, as in a graph file, gets `dis`; `stmg tune` measures the others.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.name = "auto"
 
-
-class CodecMotion:
-    """The vectors a video was coded with, where they can be trusted; dense inverse search elsewhere.
-
-    A decoder says whether a vector points to the past or the future, not to which frame. Those into the past are taken
-    to point into the last I or P frame, and motion is taken as even in between, so they are scaled to the step at hand.
-    That is a guess, and an encoder seeks few bits, not true motion; so their flow is used only if it explains most of
-    what changed.
-
-    coverage: the share of the frame that must have vectors.
-    explains: the share of what changed, had nothing moved, that the flow must explain.
-    """
-
-    name = "codec"
-    needs_vectors = True
-    both_ways = False
-    view_width = DIS_LEVELS["dis"].view_width
-
-    def __init__(self, coverage: float = 0.6, explains: float = 0.45) -> None:
-        self.coverage = coverage
-        self.explains = explains
-        self._fallback = DisMotion()
-
-    def estimate(self, before: View, now: View) -> Motion:
-        flow = self._read_vectors(before, now)
-        if flow is None or not self._is_trusted(before, now, flow):
-            return self._fallback.estimate(before, now)
-        return Motion(flow, "codec")
-
-    def refine(self, flow: Flow, before: View, now: View) -> Flow:
-        return flow
-
-    def for_offline(self) -> CodecMotion:
-        other = copy(self)
-        other._fallback = self._fallback.for_offline()
-        return other
-
-    def _is_trusted(self, before: View, now: View, flow: Flow) -> bool:
-        warped, still = (float(measure_change(before, now, way).mean()) for way in (flow, None))
-        return warped <= max((1 - self.explains) * still, 0.02)  # the floor is sensor noise
-
-    def _read_vectors(self, before: View, now: View) -> Flow | None:
-        vectors = now.vectors
-        if vectors is None or vectors.reference is None or now.index is None or before.index is None:
-            return None
-        distance, step = now.index - vectors.reference, now.index - before.index
-        if distance <= 0 or step <= 0:
-            return None
-        return flow_of_vectors(vectors, step / distance, self.coverage, flow_shape(now))
+    def for_network(self, count_macs: Callable[[], int | None]) -> DisMotion:
+        macs = count_macs() or 0
+        return DisMotion([name for name, level in DIS_LEVELS.items() if macs >= level.min_macs][-1])
 
 
 MOTION_ESTIMATORS: dict[str, Callable[[], MotionEstimator]] = {
     **{name: partial(DisMotion, name) for name in DIS_LEVELS},
     "auto": AutoMotion,
-    "codec": CodecMotion,
     "none": NoMotion,
 }
 
 
 def make_motion_estimator(name: str) -> MotionEstimator:
     """Build a motion estimator by its name."""
+    if name == "codec":
+        raise SettingsError("motion codec has been removed: use dis, which was as good, or a finer level")
     if name not in MOTION_ESTIMATORS:
         raise SettingsError(f"no motion estimator is called {name!r}; there are {', '.join(MOTION_ESTIMATORS)}")
     return MOTION_ESTIMATORS[name]()
 
 
-def for_offline(motion: MotionEstimator) -> MotionEstimator:
-    """The estimator that offline mode uses."""
-    other: Callable[[], MotionEstimator] | None = getattr(motion, "for_offline", None)  # a user's own need not have it
-    return motion if other is None else other()
+def refine_flow(estimator: MotionEstimator, flow: Flow | None, before: View, now: View, distance: int) -> Flow | None:
+    """A flow over `distance` frames, composed of their steps, fitted to its two ends if it is long enough."""
+    return flow if flow is None or distance < MIN_STEPS_TO_REFINE else estimator.refine(flow, before, now)
 
 
-def make_view(frame: Frame, width: int = DIS_LEVELS["dis"].view_width) -> View:
+def make_view(frame: Frame, width: int = VIEW_WIDTH) -> View:
     """The small gray view of a frame."""
     height, full = frame.size
     gray = cv2.cvtColor(frame.image, cv2.COLOR_RGB2GRAY)
@@ -283,14 +221,14 @@ def make_view(frame: Frame, width: int = DIS_LEVELS["dis"].view_width) -> View:
     # Patches of the search need some room. Flows count in fractions of the frame, so stretching does no harm.
     if min(gray.shape) < 32:
         gray = resize_image(gray, (max(gray.shape[0], 32), max(gray.shape[1], 32)))
-    return View(gray, frame.index, frame.vectors, frame.size)
+    return View(gray, frame.size)
 
 
 def measure_change(before: View, now: View, flow: Flow | None) -> Map:
     """How much of each cell changed beyond what the flow explains, in [0, 1], (h / 4, w / 4).
 
-    The difference that is left after warping is divided by the local contrast, so that texture and light count alike,
-    and a floor of ten gray levels stands for sensor noise.
+    The difference left after warping is divided by the local contrast, so that texture and light count alike, and by a
+    floor of ten gray levels for sensor noise.
     """
     height, width = _change_shape(now)
     old, new = (resize_image(view.gray, (height // 2, width // 2)) for view in (before, now))
@@ -302,7 +240,7 @@ def measure_change(before: View, now: View, flow: Flow | None) -> Map:
 
 
 def map_shape(view: View) -> tuple[int, int]:
-    """(h, w) of the distortion map of a view."""
+    """(h, w) of the map of change of a view."""
     height, width = _change_shape(view)
     return max(1, height // CELL), max(1, width // CELL)
 
@@ -313,6 +251,6 @@ def _change_shape(view: View) -> tuple[int, int]:
 
 
 def flow_shape(view: View) -> tuple[int, int]:
-    """(h, w) of every flow between views of this shape, so that flows from different estimators compose."""
+    """(h, w) of every flow between views of this shape, so that flows of different estimators compose."""
     height, width = view.gray.shape
     return height // 2, width // 2

@@ -17,7 +17,7 @@ from stmg.streaming.continuity import Timing, add_change, find_break, find_step
 from stmg.streaming.correction import Corrector, add_cost
 from stmg.streaming.flow import Map
 from stmg.streaming.foreground import Segmentation
-from stmg.streaming.motion import for_offline, make_view
+from stmg.streaming.motion import make_view
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level, Scheduler
 from stmg.streaming.settings import StreamSettings
@@ -43,10 +43,9 @@ class Offline:
 
     def __init__(self, runtime: Runtime, settings: StreamSettings, workers: int | None = None) -> None:
         self.runtime, self.settings = runtime.for_throughput(), settings
-        self.scheduler, self.motion = settings.offline, for_offline(settings.motion)
+        self.scheduler, self.motion = settings.offline, settings.motion.for_offline()
         corrector = settings.corrector
         self.corrector = corrector if corrector is not None and corrector.between else None
-        self.both_ways: bool = getattr(self.motion, "both_ways", False)  # a user's own need not say
         self.workers = workers or count_workers()
 
     def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
@@ -98,14 +97,16 @@ class Offline:
                 window, memory, stale = Window(self.motion, start, scene=audits.scene), AFTER_FIRST_FRAME, None
             else:
                 assert window is not None
-                stale = add_change(stale, step.residual, step.motion.flow)
+                stale = add_change(stale, step.residual, step.flow)
                 drift = float(stale.mean())
                 evidence = Evidence(drift, drift)
                 scheduler = audits.steer(self.scheduler)
                 level = Level(scheduler.decide(evidence, memory))
                 memory = scheduler.remember(level, evidence, memory)
-                ahead = pool.submit(self.motion.estimate, look.view, before.view) if self.both_ways else None
-                window.looks.append(replace(look, motion=step.motion, ahead=ahead, changed=stale, drift=drift))
+                ahead = pool.submit(self.motion.estimate, look.view, before.view) if self.motion.both_ways else None
+                window.looks.append(
+                    replace(look, is_start=False, flow=step.flow, ahead=ahead, changed=stale, drift=drift)
+                )
                 if level is Level.KEY or number % SEAM == 0:
                     reason = self.scheduler.name if level is Level.KEY else "seam"
                     anchor = self._compute(window.looks[-1], reason, pool)
@@ -155,7 +156,7 @@ class Offline:
             drift=look.drift,
             keep=blocks,
             latency_ms=1000 * (time.perf_counter() - look.arrived),
-            motion=look.motion.source,
+            motion="none" if look.is_start else self.motion.name,
             cost=cost,
             index=look.index,
             time=frame.time,
@@ -222,7 +223,7 @@ def _audit(window: Window, following: Window, flicker: float | None, corrector: 
     left, anchor = window.left.anchor.result(), window.right.anchor.result()
     before, after = len(window.looks), len(following.looks)
     if before == 1:  # two neighbors computed: what the network itself makes of a frame's difference
-        flicker = compare(carry_segmentation(left, window.looks[0].motion.flow).labels, anchor.labels, 1).changed
+        flicker = compare(carry_segmentation(left, window.looks[0].flow).labels, anchor.labels, 1).changed
     both = Window(window.motion, window.left, [*window.looks, *following.looks], following.right)
     shown = both.show(before, corrector)
     return compare(shown.labels, anchor.labels, (before + after + 1) // 2).bring_nearer()._replace(flicker=flicker)

@@ -13,12 +13,12 @@ import numpy as np
 
 from stmg.streaming.anchors import read_logits
 from stmg.streaming.audit import Audit, Steering, compare
-from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step, refine_flow
+from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step
 from stmg.streaming.correction import AnchorEvidence, add_cost, make_evidence, shrink_view, warp_corrected
 from stmg.streaming.flow import Flow, Map, compose, warp
 from stmg.streaming.foreground import Segmentation, read_segmentation, warp_segmentation
 from stmg.streaming.masks import Masks
-from stmg.streaming.motion import Motion, NoMotion, View, make_view
+from stmg.streaming.motion import NoMotion, View, make_view, refine_flow
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level
 from stmg.streaming.settings import StreamSettings
@@ -55,7 +55,7 @@ class Online:
         started = time.perf_counter()
         frame = as_frame(value)
         index = number if frame.index is None else frame.index
-        view = replace(make_view(frame, self.view_width), index=index)
+        view = make_view(frame, self.view_width)
         image = cache(lambda: self.runtime.prepare(frame.image))  # carried frames never need it
         reason = "first frame" if state is None else find_break(frame, state.view.size, state.timing)
         if state is None or reason:
@@ -128,7 +128,7 @@ class Online:
             step = find_step(self.motion, state.view, view)
             if not step.is_cut:
                 audit = self._audit(
-                    frame, decision.answer.shown.labels, state, step.motion, self._find_flow(view, state, step.motion)
+                    frame, decision.answer.shown.labels, state, step.flow, self._find_flow(view, state, step.flow)
                 )
         steering = state.steering.follow(audit, self.max_change)
         after = replace(after, memory=memory, timing=state.timing.next(frame), steering=steering)
@@ -141,11 +141,10 @@ class Online:
         step = find_step(self.motion, state.view, view)
         if step.is_cut:
             return self._start(frame, view, image, "cut", state)
-        motion = step.motion
-        flow = self._find_flow(view, state, motion)
+        flow = self._find_flow(view, state, step.flow)
         encoded = self.runtime.encode(image()) if self.uses_masks else None
         masks = self._masks(encoded, state, step, flow)
-        unrefreshed = None if state.unrefreshed is None else warp(state.unrefreshed, motion.flow)
+        unrefreshed = None if state.unrefreshed is None else warp(state.unrefreshed, step.flow)
         drift = masks.changed if unrefreshed is None else masks.changed + unrefreshed
         evidence = Evidence(float(masks.changed.mean()), float(drift.mean()))
         scheduler = state.steering.steer(self.scheduler, self.max_change)
@@ -162,7 +161,7 @@ class Online:
             distance=state.distance + 1,
         )
         if level is Level.CARRY:
-            answer = self._carry(frame, state, motion, flow)
+            answer = self._carry(frame, state, step.flow, flow)
             after = replace(after, settled=answer if answer.corrected else None)
         else:
             if level is Level.KEY:
@@ -178,7 +177,7 @@ class Online:
             shown = answer.shown
             if level is Level.KEY and self.scheduler.reuses:
                 if not self._would_correct(state) or state.steering.is_due(self.max_change):
-                    audit = self._audit(frame, shown.labels, state, motion, flow)
+                    audit = self._audit(frame, shown.labels, state, step.flow, flow)
                 after = replace(after, steering=state.steering.follow(audit, self.max_change))
             after = replace(
                 after,
@@ -196,20 +195,20 @@ class Online:
                 distance=0,
             )
         changed = masks.changed if answer.mask is None else answer.mask
-        decision = _Decision(level, self.scheduler.name, evidence, keep, motion.source, changed, answer, audit)
+        decision = _Decision(level, self.scheduler.name, evidence, keep, self.motion.name, changed, answer, audit)
         return decision, after
 
-    def _find_flow(self, view: View, state: FrameState, motion: Motion) -> Flow | None:
+    def _find_flow(self, view: View, state: FrameState, step: Flow | None) -> Flow | None:
         """From a frame to the last computed one, given the way to the frame before."""
-        flow = compose(state.flow, motion.flow)
+        flow = compose(state.flow, step)
         return refine_flow(self.motion, flow, state.anchor_view, view, state.distance + 1)
 
-    def _audit(self, frame: Frame, labels: Labels, state: FrameState, motion: Motion, flow: Flow | None) -> Audit:
+    def _audit(self, frame: Frame, labels: Labels, state: FrameState, step: Flow | None, flow: Flow | None) -> Audit:
         """What a key frame says, fused as it is shown, against what it would have shown without the network."""
-        carried = self._carry(frame, state, motion, flow).shown.labels
+        carried = self._carry(frame, state, step, flow).shown.labels
         return compare(carried, labels, state.distance + 1, state.steering.flicker)
 
-    def _carry(self, frame: Frame, state: FrameState, motion: Motion, flow: Flow | None) -> Answer:
+    def _carry(self, frame: Frame, state: FrameState, step: Flow | None, flow: Flow | None) -> Answer:
         """The last computed labels, warped.
 
         With a corrector every second frame is corrected; the others are warped from the frame before, which is nearly
@@ -218,9 +217,7 @@ class Online:
         threshold = self.runtime.threshold
         if self.corrector is not None and state.settled is not None:
             shown, mask, _ = state.settled
-            return Answer(
-                warp_segmentation(shown, motion.flow, threshold), None if mask is None else warp(mask, motion.flow)
-            )
+            return Answer(warp_segmentation(shown, step, threshold), None if mask is None else warp(mask, step))
         before = Segmentation(state.labels, state.probability)
         shown, mask = warp_corrected(self.corrector, before, state.evidence, flow, frame.image, threshold)
         return Answer(shown, mask, mask is not None)
@@ -239,7 +236,7 @@ class Online:
         """What changed since the last computed frame, by the mask generator or by what motion leaves unexplained."""
         if self.uses_masks:
             return self.runtime.compare(state.encoded, encoded, flow)
-        return Masks(self._all_blocks, add_change(state.stale, step.residual, step.motion.flow))
+        return Masks(self._all_blocks, add_change(state.stale, step.residual, step.flow))
 
     def _fuse(self, now: Any, before: Any, flow: Flow | None, changed: Map) -> Any:
         """Two looks at the same thing are better than one, as far as it is the same thing."""

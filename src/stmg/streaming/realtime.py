@@ -16,12 +16,12 @@ import numpy as np
 
 from stmg.streaming.anchors import Anchor, carry_corrected, compute_anchor
 from stmg.streaming.audit import Audit, Steering, compare
-from stmg.streaming.continuity import Timing, find_break, find_step, refine_flow
+from stmg.streaming.continuity import Timing, find_break, find_step
 from stmg.streaming.correction import add_cost
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, compose, find_positions, is_outside
 from stmg.streaming.foreground import Segmentation
-from stmg.streaming.motion import Motion, View, make_view, measure_change
+from stmg.streaming.motion import View, make_view, measure_change, refine_flow
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.streaming.settings import StreamSettings
@@ -110,16 +110,11 @@ class Realtime:
     def step(self, value: Any) -> FrameResult:
         """Answer a frame at once, with the newest labels there are; errors of the network are raised here."""
         arrived, frame = self._clock(), as_frame(value)
-        view, motion, residual, reason = (
-            make_view(frame, self.motion.view_width),
-            Motion(None, "none"),
-            None,
-            "realtime",
-        )
+        view, flow, residual, reason = make_view(frame, self.motion.view_width), None, None, "realtime"
         broken = "first frame" if self._before is None else find_break(frame, self._before.size, self._timing)
         if self._before is not None and not broken:
             step = find_step(self.motion, self._before, view)
-            broken, motion, residual = "cut" if step.is_cut else "", step.motion, step.residual
+            broken, flow, residual = "cut" if step.is_cut else "", step.flow, step.residual
         if broken:
             self._scene, reason = self._scene + 1, broken
             self._steering = self._steering.restart()
@@ -127,7 +122,7 @@ class Realtime:
             if reference is not None:
                 reference.age += 1
                 if reference.scene == self._scene:
-                    reference.flow = compose(reference.flow, motion.flow)
+                    reference.flow = compose(reference.flow, flow)
         audit = self._take_over()
         shown = self._shown
         if shown is not None and shown.scene == self._scene:
@@ -138,7 +133,7 @@ class Realtime:
             self._running.anchor.result()
             self._take_over()
         self._before, self._timing = view, self._timing.next(frame)
-        result = self._result(frame, reason, motion, residual, started, audit, arrived)
+        result = self._result(frame, reason, residual, started, audit, arrived)
         self._number += 1
         return result
 
@@ -201,7 +196,6 @@ class Realtime:
         self,
         frame: Frame,
         reason: str,
-        motion: Motion,
         residual: Map | None,
         started: bool,
         audit: Audit | None,
@@ -230,7 +224,7 @@ class Realtime:
             drift=0.0,
             keep=blocks,
             latency_ms=1000 * (self._clock() - arrived),
-            motion=motion.source,
+            motion="none" if residual is None else self.motion.name,
             cost=cost,
             index=self._number if frame.index is None else frame.index,
             time=frame.time,

@@ -40,7 +40,7 @@ class StreamSettings:
     """Where anchors go in offline mode; a frame between two of them looks at both, so they may be further apart."""
     motion: MotionEstimator = field(default_factory=DisMotion)
     """How the previous state is warped onto the current frame: dis, dis-medium, dis-fine or dis-finest; auto, the one
-    of them that fits the network's cost; codec, none, or an estimator."""
+    of them that fits the network's cost; none, or an estimator."""
     masking: Masking = field(default_factory=Masking)
     """Ablations of the masks."""
     partial_scale: float = 1.0
@@ -76,9 +76,9 @@ class StreamSettings:
             raise SettingsError(
                 f"offline is a Scheduler that computes frames whole or carries them; got {self.offline!r}"
             )
-        if not hasattr(self.motion, "estimate"):
+        if not isinstance(self.motion, MotionEstimator):
             names = ", ".join(MOTION_ESTIMATORS)
-            raise SettingsError(f"motion is one of {names} or a MotionEstimator; got {self.motion!r}")
+            raise SettingsError(f"motion is one of {names} or derives from stmg.MotionEstimator; got {self.motion!r}")
         if not isinstance(self.masking, Masking):
             raise SettingsError(f"masking is a Masking, like Masking(pruning=0.5); got {self.masking!r}")
         if not (isinstance(self.partial_scale, int | float) and 0 < self.partial_scale <= 1):

@@ -91,7 +91,7 @@ class FrameResult:
     latency_ms: float
     """From the frame handed in to the labels handed out."""
     motion: str
-    """Where the flow came from: none, dis, codec."""
+    """The estimator of its flow, like dis or dis-fine; none where no flow was needed."""
     cost: Cost | None
     """What was executed for this frame; None where it cannot be counted."""
     index: int

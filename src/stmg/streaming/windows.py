@@ -10,14 +10,12 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from stmg.streaming.anchors import Anchor, Between, Side, blend_segmentation, correct_between
-from stmg.streaming.continuity import refine_flow
 from stmg.streaming.correction import Corrector
 from stmg.streaming.flow import Flow, Map, compose, invert
 from stmg.streaming.foreground import Segmentation
-from stmg.streaming.motion import Motion, MotionEstimator, View
+from stmg.streaming.motion import MotionEstimator, View, refine_flow
 from stmg.video.frames import Frame, Image
 
-STILL = Motion(None, "none")
 STRIDE = 8
 """Most frames from one that is computed or corrected to the next, where there is a corrector: correcting those alone
 and blending the others from them is nearly as good as correcting each, and several times cheaper."""
@@ -34,9 +32,11 @@ class Look:
     index: int
     view: View
     arrived: float
-    motion: Motion = STILL
+    is_start: bool = True
+    """Whether it follows from none."""
+    flow: Flow | None = None
     """To the frame before."""
-    ahead: Future[Motion] | None = None
+    ahead: Future[Flow | None] | None = None
     """From the frame before to this one, where that is searched as well."""
     changed: Map | None = None
     drift: float = 0.0
@@ -45,7 +45,7 @@ class Look:
 
     def flow_to_it(self) -> Flow | None:
         """From the frame before to this one."""
-        return invert(self.motion.flow) if self.ahead is None else self.ahead.result().flow
+        return invert(self.flow) if self.ahead is None else self.ahead.result()
 
 
 class Computing(NamedTuple):
@@ -178,7 +178,7 @@ class _Flows(NamedTuple):
 
 def _flows_to_start(looks: Sequence[Look]) -> list[Flow | None]:
     """From each of some frames in a row to the one before the first."""
-    return list(accumulate((look.motion.flow for look in looks), compose))
+    return list(accumulate((look.flow for look in looks), compose))
 
 
 def _flows_to_end(looks: Sequence[Look]) -> list[Flow | None]:

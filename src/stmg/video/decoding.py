@@ -10,13 +10,11 @@ from contextlib import nullcontext
 from typing import Any
 
 import av
-import numpy as np
-from av.video.frame import PictureType
 from av.video.reformatter import VideoReformatter
 
 from stmg.errors import SourceLostError, VideoError
 from stmg.video import opening
-from stmg.video.frames import MAX_FILE_PIXELS, CodecVectors, Frame, Image, quarter_turns, turn_upright
+from stmg.video.frames import MAX_FILE_PIXELS, Frame, Image, quarter_turns, turn_upright
 from stmg.video.opening import Pipe, open_container
 from stmg.video.readers import Reader, check_rate
 
@@ -56,18 +54,12 @@ class Container(Reader):
         index, failures = -1, 0
         clock, reformatter = _Clock(), VideoReformatter()
         while True:
-            anchor = None
             for picture in self._pictures():
                 index, failures = index + 1, 0
                 stamp = picture.pts if picture.pts is not None else picture.dts
                 moment = None if stamp is None else clock.read(float(stamp * self._stream.time_base))
-                kind = PictureType(picture.pict_type).name
                 if index % every == 0:
-                    # The vectors of a rotated picture would still lie as they were coded.
-                    upright = quarter_turns(picture) == 0
-                    vectors = read_vectors(picture, kind, anchor) if self.keep_vectors and upright else None
-                    yield Frame(to_upright_rgb(picture, reformatter), index, moment, vectors)
-                anchor = index if kind in ("I", "P") else anchor
+                    yield Frame(to_upright_rgb(picture, reformatter), index, moment)
             if self.stopped.is_set():
                 return
             if not self.live:
@@ -137,10 +129,7 @@ class Container(Reader):
         if self._stream is None:
             return
         decoder = self._stream.codec_context
-        decoder.thread_count = 2
-        # Where FFmpeg decodes frames side by side, vectors are missing or incomplete, differently each time.
-        decoder.thread_type = "SLICE" if self.keep_vectors else "AUTO"
-        decoder.options = {"flags2": "+export_mvs"} if self.keep_vectors else {}
+        decoder.thread_count, decoder.thread_type = 2, "AUTO"
         try:
             # All streams only where what they hold says whether the file is complete.
             streams = (self._stream,) if self._end is None else self._container.streams
@@ -211,19 +200,6 @@ class _Clock:
     def resume(self) -> None:
         """After a break the next timestamp is laid where the wall clock says, so that the break shows."""
         self._offset = None
-
-
-_VECTOR = np.dtype("i4, u1, u1, i2, i2, i2, i2, u8, i4, i4, u2", align=True)  # as FFmpeg lays it out
-_VECTOR.names = (
-    "source", "w", "h", "src_x", "src_y", "dst_x", "dst_y", "flags", "motion_x", "motion_y", "motion_scale"
-)  # fmt: skip
-
-
-def read_vectors(picture: Any, kind: str, anchor: int | None) -> CodecVectors:
-    """The vectors of a decoded picture of this kind (I, P, B); `anchor` is the index of the last I or P picture."""
-    data = picture.side_data.get("MOTION_VECTORS")
-    blocks = np.zeros(0, _VECTOR) if data is None else data.to_ndarray().copy()  # a view would keep the whole frame
-    return CodecVectors(blocks, kind, anchor, (picture.height, picture.width))
 
 
 def _probe_turns(path: str) -> int:

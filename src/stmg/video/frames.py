@@ -45,27 +45,11 @@ class Frame:
     """Position in the source, counting every decoded frame; None if unknown."""
     time: float | None = None
     """Seconds since the start of the source; None if unknown."""
-    vectors: CodecVectors | None = None
-    """The decoder's motion vectors, if the source was opened with `motion_vectors=True`."""
 
     @property
     def size(self) -> tuple[int, int]:
         """(height, width)."""
         return self.image.shape[0], self.image.shape[1]
-
-
-@dataclass(frozen=True, slots=True)
-class CodecVectors:
-    """Block motion of one frame as its decoder exported it."""
-
-    blocks: NDArray[Any]
-    """FFmpeg's AVMotionVector records as a structured array: source, w, h, dst_x, dst_y, motion_x, ..."""
-    picture_type: str
-    """I, P or B."""
-    reference: int | None
-    """Display index of the I or P frame before this one, which vectors with `source < 0` are taken to point into."""
-    size: tuple[int, int]
-    """(height, width) of the coded picture the vectors count pixels in."""
 
 
 def as_frame(value: Any) -> Frame:
@@ -76,7 +60,7 @@ def as_frame(value: Any) -> Frame:
     Everything else is refused with the reason.
     """
     if isinstance(value, Frame):
-        return value if _is_plain(value.image) else Frame(_as_rgb(value.image), value.index, value.time, value.vectors)
+        return value if _is_plain(value.image) else Frame(_as_rgb(value.image), value.index, value.time)
     if hasattr(value, "to_ndarray"):  # a PyAV frame; asking by attribute keeps this file free of PyAV
         time = None if value.time is None else float(value.time)
         return Frame(turn_upright(value.to_ndarray(format="rgb24"), value), time=time)

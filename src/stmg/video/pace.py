@@ -54,10 +54,6 @@ class PacedSource(FrameSource):
     def damaged(self) -> str | None:
         return self.source.damaged
 
-    def keep_motion_vectors(self) -> None:
-        """Fill `Frame.vectors`; only before the first frame is read."""
-        self.source.keep_motion_vectors()
-
     def __iter__(self) -> PacedSource:
         return self
 

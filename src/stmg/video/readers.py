@@ -36,7 +36,6 @@ class Reader:
     num_frames: int | None = None
     size: tuple[int, int] | None = None
     damaged: str | None = None
-    keep_vectors = False
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -30,7 +30,6 @@ from stmg.video.readers import IMAGE_SUFFIXES, Camera, Images, Reader
 def open_video(
     source: str | Path | int,
     *,
-    motion_vectors: bool = False,
     every: int = 1,
     limit: int | None = None,
     resize: tuple[int, int] | None = None,
@@ -57,9 +56,7 @@ def open_video(
         raise SettingsError(f"fps is above 0; got {fps}")
     if resize is not None:
         resize = check_size(resize, "resize")
-    reader = _make_reader(source, fps, retries)
-    reader.keep_vectors = motion_vectors
-    return VideoSource(reader, every, limit, resize, ahead)
+    return VideoSource(_make_reader(source, fps, retries), every, limit, resize, ahead)
 
 
 class FrameSource(Iterator[Frame]):
@@ -87,9 +84,6 @@ class FrameSource(Iterator[Frame]):
     def damaged(self) -> str | None:
         """One line on what could not be decoded so far; None if everything could."""
         return None
-
-    def keep_motion_vectors(self) -> None:
-        """Fill `Frame.vectors`, where the source has any; only before the first frame is read."""
 
     @abstractmethod
     def __next__(self) -> Frame:
@@ -137,12 +131,6 @@ class VideoSource(FrameSource):
     @property
     def damaged(self) -> str | None:
         return self._reader.damaged
-
-    def keep_motion_vectors(self) -> None:
-        """Fill `Frame.vectors`, as `motion_vectors=True` does; only before the first frame is read."""
-        if self._thread.ident is not None and not self._reader.keep_vectors:
-            raise VideoError(f"{self.name}: request motion vectors before reading the first frame")
-        self._reader.keep_vectors = True
 
     def close(self) -> None:
         """Stop decoding and let go of the source; the last frame and the end of a `with` block do it too."""

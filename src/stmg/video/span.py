@@ -7,12 +7,11 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-from av.video.frame import PictureType
 from av.video.reformatter import VideoReformatter
 
 from stmg.errors import SettingsError
-from stmg.video.decoding import Container, read_vectors, to_upright_rgb
-from stmg.video.frames import Frame, quarter_turns
+from stmg.video.decoding import Container, to_upright_rgb
+from stmg.video.frames import Frame
 from stmg.video.random_access import IndexedVideo
 from stmg.video.sources import VideoSource
 
@@ -44,17 +43,13 @@ class _Span(Container):
 
     def frames(self, every: int) -> Generator[Frame]:
         begun, tick = self._timestamps[0], self._stream.time_base
-        reformatter, anchor = VideoReformatter(), None
+        reformatter = VideoReformatter()
         for picture in self._pictures_from(self._timestamps[self._first]):
             index = bisect_left(self._timestamps, picture.pts)
             if index > self._last:
                 return
-            kind = PictureType(picture.pict_type).name
             if index >= self._first and index % every == 0:
-                upright = quarter_turns(picture) == 0
-                vectors = read_vectors(picture, kind, anchor) if self.keep_vectors and upright else None
-                yield Frame(to_upright_rgb(picture, reformatter), index, float((picture.pts - begun) * tick), vectors)
-            anchor = index if kind in ("I", "P") else anchor
+                yield Frame(to_upright_rgb(picture, reformatter), index, float((picture.pts - begun) * tick))
 
     def _pictures_from(self, timestamp: int) -> Iterator[Any]:
         """Pictures from some time before a timestamp on; from the start of the file where seeking goes too far."""

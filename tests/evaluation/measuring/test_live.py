@@ -25,12 +25,6 @@ def test_frames_are_computed_at_their_own_size():
     assert sizes == {(96, 128)}
 
 
-def test_the_motion_is_fitted_before_the_clock_starts():
-    segmenter = stmg.VideoSegmenter(colors, motion="auto")
-    run_live(segmenter, [[Frame(image) for image in panning(4)]], 100.0)
-    assert segmenter.settings.motion.name != "auto"
-
-
 def test_what_steers_realtime_need_not_steer_online():
     segmenter = stmg.VideoSegmenter(colors, mode="realtime", scheduler="fixed", max_change=0.02)
     assert run_live(segmenter, [[Frame(image) for image in panning(4)]], 100.0).network_runs >= 1

@@ -5,12 +5,10 @@ import pytest
 import torch
 
 from stmg import VideoSegmenter
-from stmg.evaluation.baselines import HalfResolution
 from stmg.evaluation.measuring.streams import (
     base_cost,
     load_into_memory,
     mean_cost,
-    needs_vectors,
     read_frames,
     run_stream,
     stream_figures,
@@ -71,9 +69,3 @@ def test_a_video_in_memory_is_the_video(dataset, runtime):
     assert np.array_equal(video.truth(3), original.truth(3, SIZE))
     frames = [frame.image for _, frame in read_frames(original, SIZE, 4)]
     assert all(np.array_equal(one.image, two) for (_, one), two in zip(read_frames(video, SIZE), frames, strict=True))
-
-
-def test_only_a_stream_that_uses_them_reads_motion_vectors(runtime):
-    assert needs_vectors(VideoSegmenter(runtime, motion="codec"))
-    assert not needs_vectors(VideoSegmenter(runtime, motion="dis"))
-    assert not needs_vectors(HalfResolution(runtime))

@@ -34,10 +34,10 @@ class Clip(NamedTuple):
     """Frames per second; None where the source does not know."""
 
 
-def read_clip(source: str, size: Size, num_frames: int, vectors: bool) -> Clip:
+def read_clip(source: str, size: Size, num_frames: int) -> Clip:
     """The first frames of a dataset's validation videos, of a video file, or of anything else that can be opened."""
     if not is_dataset(source):
-        with open_video(source, resize=size, limit=num_frames, motion_vectors=vectors) as video:
+        with open_video(source, resize=size, limit=num_frames) as video:
             reading = _Timed(video)
             frames = list(reading)
             rate = video.fps
@@ -53,7 +53,7 @@ def read_clip(source: str, size: Size, num_frames: int, vectors: bool) -> Clip:
     videos = dataset.videos(split)
     for each in videos:
         starts.add(len(frames))
-        timed = _Timed(read_frames(each, size, num_frames - len(frames), vectors))
+        timed = _Timed(read_frames(each, size, num_frames - len(frames)))
         for index, frame in timed:
             frames.append(frame)
             truths.append(each.truth(index, size))

@@ -52,7 +52,6 @@ def run_live(
         it; afterwards, so that whatever it does takes no time from the stream.
     on_progress: called at once after each result; it should take no time.
     """
-    segmenter.fit_motion(videos[0][0])
     warming = segmenter.another(max_change=None)  # which online may not have: its scheduler is another one
     for frame in videos[0][:WARM_UP]:
         warming.step(frame)
@@ -120,10 +119,7 @@ class _Playback:
 
     def __init__(self, frames: Sequence[Frame], rate: float) -> None:
         self.fps = rate
-        self._frames = (Frame(frame.image, index, index / rate, frame.vectors) for index, frame in enumerate(frames))
-
-    def keep_motion_vectors(self) -> None:
-        """They are kept already where they are wanted."""
+        self._frames = (Frame(frame.image, index, index / rate) for index, frame in enumerate(frames))
 
     def __iter__(self) -> Iterator[Frame]:
         return self._frames

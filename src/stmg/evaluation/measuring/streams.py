@@ -87,19 +87,17 @@ def run_stream(
     """Every frame of every video in order, each video from a fresh start, and its truth where there is one."""
     for video in videos:
         stepper.reset()
-        for index, frame in read_frames(video, size, limit, needs_vectors(stepper)):
+        for index, frame in read_frames(video, size, limit):
             yield stepper.step(frame), video.truth(index, size)
 
 
-def read_frames(
-    video: Video, size: tuple[int, int], limit: int | None = None, vectors: bool = False
-) -> Iterator[tuple[int, Frame]]:
-    """Frames of a video with their index; a file is decoded once from its start, with its motion vectors if wanted."""
+def read_frames(video: Video, size: tuple[int, int], limit: int | None = None) -> Iterator[tuple[int, Frame]]:
+    """Frames of a video with their index; a file is decoded once from its start."""
     if isinstance(video, MemoryVideo):
         yield from enumerate(video.frames[:limit])
         return
     if isinstance(video, VideoFile):
-        with open_video(video.path, motion_vectors=vectors, resize=size, limit=limit) as source:
+        with open_video(video.path, resize=size, limit=limit) as source:
             yield from enumerate(source)
         return
     for index in range(len(video))[:limit]:
@@ -111,7 +109,7 @@ class MemoryVideo:
 
     def __init__(self, video: Video, size: tuple[int, int], limit: int | None) -> None:
         self.name, self.rate = video.name, video.rate
-        self.frames = [frame for _, frame in read_frames(video, size, limit, vectors=True)]
+        self.frames = [frame for _, frame in read_frames(video, size, limit)]
         self.truths = [video.truth(index, size) for index in range(len(self.frames))]
         self.labeled = [index for index, truth in enumerate(self.truths) if truth is not None]
 
@@ -132,11 +130,6 @@ def load_into_memory(dataset: Dataset, split: str, size: tuple[int, int], limit:
     if needed > MAX_MEMORY and limit is None:
         return dataset
     return replace(dataset, splits={split: tuple(MemoryVideo(video, size, limit) for video in videos)})
-
-
-def needs_vectors(stepper: Stepper) -> bool:
-    """Whether a stepper uses the motion vectors of the codec."""
-    return isinstance(stepper, VideoSegmenter) and stepper.settings.motion.needs_vectors
 
 
 def stream_figures(stepper: Stepper, dataset: Dataset, split: str, size: tuple[int, int]) -> StreamFigures:

@@ -16,7 +16,7 @@ from stmg.data.stills import SimulatedMotion, clip_from_still
 from stmg.errors import DataError
 from stmg.streaming.continuity import find_step
 from stmg.streaming.flow import Flow
-from stmg.streaming.motion import MotionEstimator, View, for_offline, make_view
+from stmg.streaming.motion import MotionEstimator, View, make_view
 from stmg.streaming.runtime import Runtime
 from stmg.video.frames import Frame, Image
 
@@ -40,10 +40,10 @@ class Clip:
 
     def for_offline(self) -> Clip:
         """The same frames with the flows of offline mode."""
-        motion = for_offline(self.motion)
+        motion = self.motion.for_offline()
         if motion is self.motion:
             return self
-        flows = [motion.estimate(before, now).flow for before, now in pairwise(self.views)]
+        flows = [motion.estimate(before, now) for before, now in pairwise(self.views)]
         return replace(self, flows=flows, motion=motion)
 
 
@@ -119,7 +119,7 @@ class ClipSource:
         steps = [find_step(self.motion, before, now) for before, now in pairwise(views)]
         if any(step.is_cut for step in steps):
             return None
-        return Clip(images, [step.motion.flow for step in steps], views, self.motion)
+        return Clip(images, [step.flow for step in steps], views, self.motion)
 
     def _look(self, images: Sequence[Image]) -> list[View]:
         return [make_view(Frame(image), self.motion.view_width) for image in images]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
-
-import torch
 
 from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Video
@@ -65,10 +62,6 @@ def adapt(
     size = working_size(spec)
     segmenter = resolve(replace(spec, corrector="none"))
     videos = list_videos([on] if isinstance(on, str | Path) else on)
-    if segmenter.needs_fit:
-        # What was measured once holds for the rest of a run: a second measurement may come out otherwise.
-        segmenter = segmenter.another(motion=read_motion(folder / STATE) or "auto")
-        segmenter.fit_motion(videos[0].image(0, size))
     motion, frames = segmenter.settings.motion.name, sum(map(len, videos))
     device = find_device(spec.device)
     start = None if spec.corrector in (None, "none") else load_corrector_network(Path(spec.corrector))
@@ -92,17 +85,6 @@ def adapt(
     shutil.rmtree(folder / STATE / "pairs", ignore_errors=True)
     (folder / STATE / RESUME).unlink(missing_ok=True)
     return Outcome(adapted, motion, frames, check.helps, whole)
-
-
-def read_motion(folder: Path) -> str | None:
-    """The level of motion of an interrupted run."""
-    path = folder / RESUME
-    if not path.is_file():
-        return None
-    try:
-        return str(torch.load(path, map_location="cpu", weights_only=True)["subject"]["motion"])
-    except (KeyError, RuntimeError, pickle.UnpicklingError, EOFError, TypeError):
-        return None  # the run will say that it is damaged
 
 
 def identify(spec: ModelSpec) -> str:

@@ -23,10 +23,10 @@ from stmg.streaming.anchors import (
     correct_between,
     view_between,
 )
-from stmg.streaming.continuity import refine_flow
 from stmg.streaming.correction import Corrector, shrink_view, view_warped
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, compose, invert
+from stmg.streaming.motion import refine_flow
 from stmg.streaming.runtime import Runtime
 from stmg.training.adapt.clips import Clip, ClipSource
 from stmg.video.frames import Frame, Image

@@ -90,9 +90,6 @@ def train_corrector(
     """
     started = time.perf_counter()
     runtime = segmenter.runtime
-    if segmenter.settings.motion.needs_vectors:
-        name = segmenter.settings.motion.name
-        raise SettingsError(f"motion {name} is of a video as it streams; a corrector learns with dis or a finer level")
     source = ClipSource(
         videos, runtime, segmenter.settings.motion, size, settings.longest, settings.still_share, settings.seed
     )
