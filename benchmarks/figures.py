@@ -130,11 +130,12 @@ def numbers_of(stored: Stored) -> Numbers:
 def _benchmark_numbers(result: BenchmarkResult) -> Numbers:
     (at_size,) = result.sizes
     base = at_size.rows[0]
-    stepped = {_row_name(row): _row_numbers(row, base) for row in at_size.rows}
-    return stepped | {_row_name(row): _realtime_numbers(row, base) for row in at_size.realtime}
+    stepped = {row_name(row): _row_numbers(row, base) for row in at_size.rows}
+    return stepped | {row_name(row): _realtime_numbers(row, base) for row in at_size.realtime}
 
 
-def _row_name(row: BenchmarkRow | RealtimeRow) -> str:
+def row_name(row: BenchmarkRow | RealtimeRow) -> str:
+    """What figures call a row of a benchmark."""
     return row.method.name.replace(" on every frame", "")
 
 

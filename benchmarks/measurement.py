@@ -36,10 +36,15 @@ class Measurement:
     """What a picture needs beside the rows."""
 
     def table(self) -> TextTable:
-        headings = ("", *(heading for heading, _ in self.columns.values()))
+        columns = {
+            key: column
+            for key, column in self.columns.items()
+            if any(row.get(key) is not None for row in self.rows.values())
+        }
+        headings = ("", *(heading for heading, _ in columns.values()))
         table = TextTable(self.title, headings, note="; ".join(filter(None, (str(self.machine), self.note))))
         for name, row in self.rows.items():
-            table.add(name, *(_cell(row.get(key), form) for key, (_, form) in self.columns.items()))
+            table.add(name, *(_cell(row.get(key), form) for key, (_, form) in columns.items()))
         return table
 
 

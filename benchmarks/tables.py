@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchmarks.figures import numbers_of, row_name
 from benchmarks.measurement import Measurement
 from benchmarks.run import RESULTS, Run, Stored, read_stored
 from benchmarks.runs import METHODS, RUNS, RUNTIMES, on_runtime
-from stmg.evaluation.method import BASE, Method
-from stmg.evaluation.results import AblationResult, BenchmarkResult, EvaluationResult, Latency
+from stmg.evaluation.method import Method
+from stmg.evaluation.results import AblationResult, BenchmarkResult, BenchmarkRow, EvaluationResult, RealtimeRow
 from stmg.evaluation.views.benchmark_tables import benchmark_tables
 from stmg.evaluation.views.evaluation_tables import evaluation_tables
 from stmg.evaluation.views.tables import ablation_tables
@@ -33,113 +34,72 @@ HEADINGS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A method on a runtime, as the summary shows it."""
-
-    network: str
-    method: Method
-    miou: float | None = None
-    change: float | None = None
-    """Of the mIoU, in percent of the network's on every frame."""
-    fps: float | None = None
-    gain: float | None = None
-    fp32_gain: float | None = None
-    """Of an export in INT8: relative to the FP32 network on every frame that it was measured beside."""
-    p50_ms: float | None = None
-    max_ms: float | None = None
-    peak_mb: float | None = None
-
-    def cells(self) -> tuple[str, ...]:
-        gain = number(self.gain, 2, "×", "")
-        if self.fp32_gain is not None:
-            gain += f" ({self.fp32_gain:.2f}× of FP32)"
-        return (
-            self.network,
-            _kind(self.method).name,
-            _runtime_name(self.method),
-            number(self.miou, missing=""),
-            "" if self.change is None or self.method in FP32 else f"{self.change:+.2f} %",
-            number(self.fps, 1, missing=""),
-            gain,
-            *(number(value, 1, missing="") for value in (self.p50_ms, self.max_ms)),
-            number(self.peak_mb, 0, missing=""),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Source:
-    """Rows that come from one command."""
+    """Where rows come from: a run and its result."""
 
-    command: str
-    machine: str
-    rows: tuple[Row, ...]
-    file: str
-    """The raw result."""
+    run: Run
+    result: BenchmarkResult
+
+    def rows(self) -> dict[Method, Mapping[str, float]]:
+        """The numbers of every row, those of the model itself under the runtime it had."""
+        (at_size,) = self.result.sizes
+        numbers = numbers_of(self.result)
+        rows: list[BenchmarkRow | RealtimeRow] = [*at_size.rows, *at_size.realtime]
+        return {on_runtime(row.method, self.run.runtime): numbers[row_name(row)] for row in rows}
 
     @property
     def processor(self) -> str:
-        """Of its machine, in short."""
-        return self.machine.partition(",")[0].replace("(R)", "").partition(" Processor")[0]
+        return self.result.machine.processor.replace("(R)", "").partition(" Processor")[0]
+
+    def line(self, at: int) -> str:
+        raw = f"[raw](benchmarks/results/{self.run.file})"
+        return f"{at}. `{self.result.command}` on {self.result.machine}; {raw}"
 
 
-Found = dict[tuple[str, Method], tuple[Row, Source]]
-"""Rows by network and method, each with where it comes from."""
-
-
-def make_source(run: Run, result: BenchmarkResult) -> Source:
-    """The rows of a result, those of the model itself said of its runtime."""
-    (at_size,) = result.sizes
-    base = at_size.row(BASE).miou
-
-    def make(method: Method, miou: float | None, latency: Latency) -> Row:
-        return Row(
-            network=run.network,
-            method=on_runtime(method, run.runtime),
-            miou=miou,
-            change=100 * (miou / base - 1) if miou is not None and base else None,
-            p50_ms=latency.p50_ms,
-            max_ms=latency.max_ms,
-        )
-
-    stepped = (
-        replace(
-            make(each.method, each.miou, each.timing.latency),
-            fps=each.timing.fps,
-            gain=each.timing.gain,
-            fp32_gain=each.model_gain if each.method.bits == 8 else None,
-            peak_mb=None if each.peak_memory is None else each.peak_memory / 1e6,
-        )
-        for each in at_size.rows
-    )
-    live = (make(each.method, each.miou, each.latency) for each in at_size.realtime)
-    return Source(
-        command=result.command,
-        machine=str(result.machine),
-        rows=(*stepped, *live),
-        file=f"benchmarks/results/{run.name}.json",
+def summary_cells(network: str, method: Method, numbers: Mapping[str, float]) -> tuple[str, ...]:
+    """A row of the summary, up to the machine."""
+    gain = number(numbers.get("gain"), 2, "×", "")
+    if method.bits == 8 and "gain of FP32" in numbers:
+        gain += f" ({numbers['gain of FP32']:.2f}× of FP32)"
+    change = numbers.get("change")
+    return (
+        network,
+        _kind(method).name,
+        _runtime_name(method),
+        number(numbers.get("miou"), missing=""),
+        "" if change is None or method in FP32 else f"{change:+.2f} %",
+        number(numbers.get("fps"), 1, missing=""),
+        gain,
+        *(number(numbers.get(key), 1, missing="") for key in ("p50", "max")),
+        number(numbers.get("MB"), 0, missing=""),
     )
 
 
 def summary(folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -> str:
     """Every network in every mode on every runtime, and under it where each row comes from."""
-    kept = {run: result for run in runs if isinstance(result := read_stored(run, folder), BenchmarkResult)}
-    sources = [make_source(run, result) for run, result in kept.items() if run.network]
-    found: Found = {}
+    sources = [
+        Source(run, result)
+        for run in runs
+        if run.network and isinstance(result := read_stored(run, folder), BenchmarkResult)
+    ]
+    found: dict[tuple[str, Method], tuple[Mapping[str, float], Source]] = {}
     for source in sources:
-        for row in source.rows:
-            found.setdefault((row.network, row.method), (row, source))
+        for method, numbers in source.rows().items():
+            found.setdefault((source.run.network, method), (numbers, source))
     lines: list[tuple[str, ...]] = []
-    used: dict[Source, int] = {}
+    used: list[Source] = []
     for network in dict.fromkeys(run.network for run in runs if run.network):
         present = {row for run in runs if run.network == network for row in run.rows if (network, row) in found}
         for method in sorted(present, key=_order):
-            row, source = found[network, method]
-            number = used.setdefault(source, len(used) + 1)
-            lines.append((*row.cells(), source.processor, str(number)))
-    missing = ", ".join(run.name for run in runs if run.network and run not in kept)
+            numbers, source = found[network, method]
+            if source not in used:
+                used.append(source)
+            cells = summary_cells(network, method, numbers)
+            lines.append((*cells, source.processor, str(used.index(source) + 1)))
+    missing = ", ".join(run.name for run in runs if run.network and run not in [source.run for source in sources])
     notes = ["", f"Not run yet: {missing}."] if missing else []
-    origins = (_source_line(at, source) for source, at in used.items())
+    origins = (source.line(at) for at, source in enumerate(used, 1))
     return "\n".join((_markdown(HEADINGS, lines), "", *origins, *notes))
 
 
@@ -207,10 +167,6 @@ def _order(method: Method) -> tuple[int, int]:
 
 def _runtime_name(method: Method) -> str:
     return next(name for name, base in RUNTIMES.items() if base == method.reference)
-
-
-def _source_line(at: int, source: Source) -> str:
-    return f"{at}. `{source.command}` on {source.machine}; [raw]({source.file})"
 
 
 def _markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -129,12 +129,13 @@ def test_a_measurement_is_read_back_as_it_was(tmp_path):
         command="python -m benchmarks.x",
         machine=machine,
         title="what it is",
-        columns={"ms": ("ms", "{:.1f}"), "gain": ("gain", "{:.2f}x")},
-        rows={"one": {"ms": 1.25, "gain": None}},
+        columns={"ms": ("ms", "{:.1f}"), "gain": ("gain", "{:.2f}x"), "kept": ("kept", "{:.0f}")},
+        rows={"one": {"ms": 1.26, "gain": None}, "two": {"ms": 2.0, "gain": 3.0}},
     )
     write_measurement(measurement, tmp_path / "x.json")
     assert read_measurement(tmp_path / "x.json") == measurement
-    assert "| one | 1.2 | - |" in measurement.table().markdown()
+    assert "|  | ms | gain |" in measurement.table().markdown()
+    assert "| one | 1.3 | - |\n| two | 2.0 | 3.00x |" in measurement.table().markdown()
 
 
 def test_a_command_is_kept_without_where_the_result_goes():
