@@ -5,8 +5,8 @@ import pytest
 
 from clips import clip
 from stmg.errors import SettingsError
+from stmg.video.random_access import _Span, count_frames, open_span
 from stmg.video.sources import open_video
-from stmg.video.span import _Span, count_frames, open_span
 
 
 @pytest.fixture(scope="module", params=[{}, {"bf": "3", "g": "30"}], ids=["plain", "b-frames"])

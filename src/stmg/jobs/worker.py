@@ -19,8 +19,8 @@ from stmg.outputs.sinks import BackgroundSink
 from stmg.pipeline import run_pipeline
 from stmg.streaming.statistics import Statistics
 from stmg.video.addresses import hide_secrets
+from stmg.video.random_access import count_frames, open_span
 from stmg.video.sources import VideoSource, open_video
-from stmg.video.span import count_frames, open_span
 
 if TYPE_CHECKING:
     from stmg.segmenter import VideoSegmenter

@@ -1,4 +1,4 @@
-"""Decoding of video: whatever FFmpeg opens, a file, a URL or standard input, as upright RGB images."""
+"""Decoding: a file, a URL or standard input, by FFmpeg, as upright RGB images."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from stmg.video.opening import Pipe, open_container
 from stmg.video.readers import Reader, check_rate
 
 LIVE_SCHEMES = ("rtsp", "rtsps", "rtp", "rtmp", "rtmps", "udp", "srt", "tcp")
-LONGEST_WAIT = 30.0  # seconds until a live source that broke off is tried again
+LONGEST_WAIT = 30.0  # seconds between attempts to reopen a live source
 
 
 class Container(Reader):
-    """Whatever FFmpeg opens: a file, a URL, standard input; `fps` is its rate where it declares none."""
+    """A file, URL or pipe, read by FFmpeg. `fps` is the rate of one that declares none."""
 
     def __init__(self, name: str, source: Any, retries: int = 0, fps: float | None = None) -> None:
         super().__init__(name)
@@ -36,14 +36,14 @@ class Container(Reader):
         self.live = self._scheme in LIVE_SCHEMES or (from_web and _is_endless(self._container))
         self.fps = read_rate(self._stream) or fps
         self._seconds = None if self.live else _read_duration(self._container, self._stream)
-        # Where only the whole file says how long it is, its end is that of its longest stream, which may be the sound.
+        # If only the container has a duration, it is that of the longest stream, which may be the sound.
         self._end = None if self.live or self._seconds else _container_end(self._container)
         self._reached = 0.0
         seconds = self._seconds or _container_duration(self._container)
         estimate = round(seconds * self.fps) if seconds and self.fps else None
         self.num_frames = None if self.live else self._stream.frames or estimate
         height, width = self._stream.codec_context.height, self._stream.codec_context.width
-        # What cannot be read twice, like a pipe, declares the size it is coded in.
+        # A pipe cannot be read twice, so its size is the coded one.
         turns = _probe_turns(source) if isinstance(source, str) and os.path.isfile(source) else 0
         self.size = ((width, height) if turns % 2 else (height, width)) if height and width else None
         self._skipped = self._patched = 0
@@ -75,8 +75,8 @@ class Container(Reader):
             clock.resume()
         if index < 0:
             raise VideoError(f"{self.name} holds no frame that can be decoded; check that it is complete")
-        # The last frame is shown for a while too; where the rate varies, perhaps as long as any other was, or as its
-        # packet says, which need not be the last: packets come in the order of decoding.
+        # The last frame has a duration too: at a varying rate perhaps that of any other frame, or of its packet, which
+        # need not be the last packet: packets come in the order of decoding.
         reached, end = (clock.now, self._seconds) if self._seconds else (self._reached, self._end)
         if end and end - reached > max(clock.longest_step, self._longest_packet) + 0.5:
             self._ending = f"it ends after {reached:.1f} of {end:.1f} seconds"
@@ -125,13 +125,13 @@ class Container(Reader):
             self._stream = None  # nothing to read until the next attempt
 
     def _pictures(self) -> Iterator[Any]:
-        """Decoded frames of one connection in display order. What is damaged is skipped and counted."""
+        """Decoded frames of one connection in display order. Damaged packets are skipped and counted."""
         if self._stream is None:
             return
         decoder = self._stream.codec_context
         decoder.thread_count, decoder.thread_type = 2, "AUTO"
         try:
-            # All streams only where what they hold says whether the file is complete.
+            # All streams, if their packets are needed to tell whether the file is complete.
             streams = (self._stream,) if self._end is None else self._container.streams
             for packet in self._container.demux(*streams):
                 if self.stopped.is_set():
@@ -169,16 +169,16 @@ class Container(Reader):
 
 
 def to_upright_rgb(picture: Any, reformatter: VideoReformatter | None = None) -> Image:
-    """A picture as PyAV decodes it, as RGB (H, W, 3), rotated as it is meant to be shown.
+    """A picture decoded by PyAV, as upright RGB (H, W, 3).
 
-    A reformatter that is used again saves setting one up per picture.
+    Reusing a reformatter saves setting one up per picture.
     """
     image = (reformatter or VideoReformatter()).reformat(picture, format="rgb24").to_ndarray()
     return turn_upright(image, picture)
 
 
 class _Clock:
-    """Seconds since the first frame, never running backwards though a stream's timestamps may start over."""
+    """Seconds since the first frame, which never run backwards, though timestamps may start over."""
 
     def __init__(self) -> None:
         self.now = self.longest_step = self._step = 0.0
@@ -190,7 +190,7 @@ class _Clock:
         self._begun = wall if self._begun is None else self._begun
         if self._offset is None:
             self._offset = max(self.now, wall - self._begun) - stamp
-        elif stamp + self._offset < self.now - 0.2:  # less is jitter; more is a new start, as in joined files
+        elif stamp + self._offset < self.now - 0.2:  # less is jitter; more is a restart, as in joined files
             self._offset = self.now + self._step - stamp
         self._step = max(0.0, stamp + self._offset - self.now)
         self.longest_step = max(self.longest_step, self._step)
@@ -198,22 +198,22 @@ class _Clock:
         return self.now
 
     def resume(self) -> None:
-        """After a break the next timestamp is laid where the wall clock says, so that the break shows."""
+        """Set the next timestamp by the wall clock, so that the times include the break."""
         self._offset = None
 
 
 def _probe_turns(path: str) -> int:
-    """The quarter turns of a file's first picture; PyAV shows them on decoded pictures only."""
+    """The quarter turns of a file's first picture; PyAV has them on decoded pictures only."""
     try:
         with av.open(path, metadata_errors="ignore") as container:
             pictures = container.decode(container.streams.best("video"))
             return next((quarter_turns(picture) for picture in pictures), 0)
-    except av.FFmpegError:  # what is wrong with the file is said where it is read
+    except av.FFmpegError:  # raised when the file is read
         return 0
 
 
 def read_rate(stream: Any) -> float | None:
-    """Frames per second, as a video stream declares it or FFmpeg makes it out; None where neither can be true."""
+    """Frames per second, as declared by a video stream or guessed by FFmpeg; None if neither is plausible."""
     return check_rate(stream.average_rate) or check_rate(stream.guessed_rate)
 
 
@@ -221,9 +221,9 @@ _CLOCK_TIME = re.compile(r"(\d+):(\d+):(\d+(?:\.\d+)?)")
 
 
 def _read_duration(container: Any, stream: Any) -> float | None:
-    """How long the video says it is, or FFmpeg makes out from its last timestamp; None if unknown.
+    """Duration of the video stream in seconds, as declared, or by its last timestamp; None if unknown.
 
-    Matroska says it in a tag. Its container is as long as the longest of all streams, which may be the sound.
+    Matroska has it in a tag. Its container is as long as the longest stream, which may be the sound.
     """
     whole = _container_duration(container)
     tag = next((value for name, value in stream.metadata.items() if name.upper().startswith("DURATION")), "")
@@ -244,10 +244,10 @@ def _container_duration(container: Any) -> float | None:
 
 
 def _container_end(container: Any) -> float | None:
-    """The timestamp at which a container says that it ends."""
+    """The timestamp at which a container declares its end."""
     return None if container.duration is None else (container.duration + (container.start_time or 0)) / av.time_base
 
 
 def _is_endless(container: Any) -> bool:
-    """Whether a web server names no length in seconds nor in bytes, as for the images of a camera."""
+    """True if a web server declares no length in seconds or bytes, as for the images of a camera."""
     return container.duration is None and (container.size <= 0 or container.format.name == "hls")

@@ -15,14 +15,14 @@ from stmg.errors import FrameError, SettingsError
 
 Image = NDArray[np.uint8]
 MAX_SIDE, MAX_PIXELS = 32766, 1 << 26
-"""Of a frame that is computed: OpenCV warps no longer side, and a network would take tens of gigabytes for more pixels.
-8K is half of them."""
+"""Of a frame to compute: OpenCV warps no longer side, and a network would need tens of gigabytes for more pixels. 8K is
+half of them."""
 MAX_FILE_PIXELS = 1 << 28
-"""Of an image that is read: a file of a few bytes may claim any size."""
+"""Of an image to read: a file of a few bytes may claim any size."""
 
 
 def check_size(size: Iterable[int], name: str = "size", most: int = MAX_PIXELS) -> tuple[int, int]:
-    """A height and width, as plain integers; what is none of a frame, or one that no machine computes, is refused."""
+    """A height and width as plain integers; refused if it is not the size of a frame, or too large for any machine."""
     try:
         height, width = map(operator.index, size)
     except (TypeError, ValueError):

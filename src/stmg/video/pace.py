@@ -13,9 +13,9 @@ from stmg.video.sources import FrameSource, VideoSource
 def pace(
     source: VideoSource, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], object] = time.sleep
 ) -> PacedSource:
-    """The frames of a source, each not before its time; the first one comes when it is requested.
+    """The frames of a source, none before its time. The first comes when it is requested.
 
-    Whoever comes late gets the newest frame that is due. Those before it are skipped and counted as `dropped`.
+    A late consumer gets the newest frame that is due. Those before it are skipped and counted as `dropped`.
 
         for frame in pace(open_video("street.mp4")):
             ...
@@ -35,12 +35,12 @@ class PacedSource(FrameSource):
         self._clock, self._sleep = clock, sleep
         self._next: Frame | None = None
         self._error: Exception | None = None
-        """What reading ahead ran into, to be raised after the frames before it."""
+        """Of reading ahead, to be raised after the frames before it."""
         self._number = 0
-        """Of the frame read next; its time where it has none of its own."""
+        """Of the next frame to read; sets its time if it has none."""
         self._start: float | None = None
         self._due = 0.0
-        """When `_next` is to be shown."""
+        """When `_next` is to be delivered."""
 
     @property
     def dropped(self) -> int:
@@ -72,13 +72,13 @@ class PacedSource(FrameSource):
         self._taken += 1
         while self._next is not None and self._due <= now and self._taken > 1:  # nobody is late for the first
             self._dropped += 1
-            self._dropped_early += self._taken == 2  # that were due while the first one was computed
+            self._dropped_early += self._taken == 2  # due while the first one was computed
             frame = self._next
             self._read()
         return frame
 
     def _read(self) -> None:
-        """Look at the next frame and when it is due."""
+        """Read the next frame, and when it is due."""
         try:
             self._next = next(self.source, None)
         except Exception as error:

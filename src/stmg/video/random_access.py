@@ -1,29 +1,34 @@
-"""Random access: any frame of a video file by its number, exactly."""
+"""Random access: any frame, or any span of frames, of a video file by its exact number."""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import av
 from av.container import InputContainer
+from av.video.reformatter import VideoReformatter
 
-from stmg.errors import VideoError
-from stmg.video.decoding import read_rate, to_upright_rgb
-from stmg.video.frames import Image
+from stmg.errors import SettingsError, VideoError
+from stmg.video.decoding import Container, read_rate, to_upright_rgb
+from stmg.video.frames import Frame, Image
+from stmg.video.sources import VideoSource
 
-# Seconds before a frame from which it is looked for: where a container has no index, as transport streams have none,
-# FFmpeg may find a place behind it. At last from the start.
+# Seconds before a frame at which the search for it starts. Without an index, as in transport streams, FFmpeg may seek
+# past it. The last attempt is from the start.
 SEEK_BEFORE = (0.0, 2.0, 16.0, math.inf)
 
 
 @dataclass(frozen=True)
 class IndexedVideo:
-    """A video file whose frames are read in any order. It holds nothing open, so processes may share it.
+    """A video file whose frames are read in any order. It keeps nothing open, so processes may share it.
 
-    The first use reads the whole file once, to know its frames:
+    The first use reads the whole file once, to index its frames:
 
         video = IndexedVideo(Path("drive.mp4"))
         last = video.read(len(video) - 1)
@@ -37,7 +42,7 @@ class IndexedVideo:
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        """(height, width) of its upright frames, as the first shows it: what is coded may be rotated."""
+        """(height, width) of its upright frames; coded frames may be rotated."""
         height, width = self.read(0).shape[:2]
         return height, width
 
@@ -46,11 +51,11 @@ class IndexedVideo:
 
     @property
     def timestamps(self) -> list[int]:
-        """When each frame is shown, in the container's own ticks."""
+        """Of each frame, in the container's own ticks."""
         return self._index.timestamps
 
     def read(self, index: int) -> Image:
-        """One frame, upright RGB (H, W, 3); decoded from the last key frame before it on."""
+        """One frame, upright RGB (H, W, 3), decoded from the last key frame before it."""
         timestamp = self._index.timestamps[index]
         try:
             for seconds in SEEK_BEFORE:
@@ -62,10 +67,10 @@ class IndexedVideo:
         raise VideoError(f"frame {index} of {self.path} cannot be read: the video ends before it")
 
     def _read_from(self, timestamp: int, seconds: float) -> Image | None:
-        """The frame of a timestamp, looked for from so long before it on; None if that is not before it."""
+        """The frame of a timestamp, searched from this long before it; None if the search began past it."""
         with self._open() as container:
             stream = container.streams.best("video")
-            assert stream is not None  # there was one when the index was made
+            assert stream is not None  # the index found one
             if seconds < math.inf:
                 assert stream.time_base is not None  # its frames have timestamps
                 ticks = int(seconds / float(stream.time_base))
@@ -81,7 +86,7 @@ class IndexedVideo:
         return None
 
     def _open(self) -> InputContainer:
-        # As a path it has no colon that could be read as a protocol's, and what its tags say is of no concern here.
+        # An absolute path, as FFmpeg takes a name with a colon for a protocol.
         return av.open(str(self.path.absolute()), metadata_errors="ignore")
 
     @cached_property
@@ -91,7 +96,7 @@ class IndexedVideo:
                 stream = container.streams.best("video")
                 if stream is None:
                     raise VideoError(f"{self.path} holds no video")
-                # Of each packet its time alone: the packets themselves are the whole file.
+                # Only the time of each packet: all packets together are the whole file.
                 times = [packet.pts for packet in container.demux(stream) if packet.size and not packet.is_discard]
                 fps = read_rate(stream)
         except (av.FFmpegError, OSError) as error:
@@ -107,5 +112,54 @@ class IndexedVideo:
 @dataclass(frozen=True)
 class _Index:
     timestamps: list[int]
-    """When each frame is shown, in the container's own ticks; a frame's number is its position among them."""
+    """Of each frame, in the container's own ticks, sorted; the position is the number of the frame."""
     fps: float | None
+
+
+def open_span(path: str | Path, first: int, last: int, *, every: int = 1, ahead: int = 4) -> VideoSource:
+    """Open the frames `first` to `last`, both included, of a video file; each `every`th, counted from its start.
+
+    Numbers and times are those of the whole video. Decoding begins at the last key frame before `first`, so a span deep
+    in a video opens at once.
+    """
+    if not 0 <= first <= last or every < 1:
+        raise SettingsError(f"a span has 0 <= first <= last, and every of 1 or more; got {first=}, {last=}, {every=}")
+    return VideoSource(_Span(str(path), first, last), every, None, None, ahead)
+
+
+def count_frames(path: str | Path) -> int | None:
+    """How many frames a video file has; None if several share a timestamp."""
+    timestamps = IndexedVideo(Path(path)).timestamps
+    return len(timestamps) if len(set(timestamps)) == len(timestamps) else None
+
+
+class _Span(Container):
+    """Consecutive frames, identified by their timestamps."""
+
+    def __init__(self, path: str, first: int, last: int) -> None:
+        super().__init__(path, str(Path(path).absolute()))
+        self._timestamps = IndexedVideo(Path(path)).timestamps
+        self._first, self._last = first, min(last, len(self._timestamps) - 1)
+        self.num_frames = max(0, self._last - first + 1)
+
+    def frames(self, every: int) -> Generator[Frame]:
+        begun, tick = self._timestamps[0], self._stream.time_base
+        reformatter = VideoReformatter()
+        for picture in self._pictures_from(self._timestamps[self._first]):
+            index = bisect_left(self._timestamps, picture.pts)
+            if index > self._last:
+                return
+            if index >= self._first and index % every == 0:
+                yield Frame(to_upright_rgb(picture, reformatter), index, float((picture.pts - begun) * tick))
+
+    def _pictures_from(self, timestamp: int) -> Iterator[Any]:
+        """Pictures from somewhere before a timestamp; from the start of the file if seeking goes past it."""
+        self._container.seek(timestamp, stream=self._stream)
+        pictures = (picture for picture in self._pictures() if picture.pts is not None)
+        first = next(pictures, None)
+        if first is None or first.pts > timestamp:
+            self._open_again()
+            yield from (picture for picture in self._pictures() if picture.pts is not None)
+            return
+        yield first
+        yield from pictures

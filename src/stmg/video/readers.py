@@ -1,4 +1,4 @@
-"""Readers: what every reader of frames has in common, folders of images, cameras."""
+"""Readers of frames: their base class, folders of images, cameras."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ VIDEO_SUFFIXES = (
     *(".mpg", ".mts", ".mxf", ".ogv", ".ts", ".webm", ".wmv", ".y4m"),
 )
 MIN_RATE, MAX_RATE = 0.001, 480.0
-"""Frames per second that a source is believed to have. FFmpeg may take the ticks of a clock for frames."""
-MAX_DAMAGED = 100  # frames in a row, a few seconds, after which a camera is given up
+"""Plausible frames per second. FFmpeg may take the ticks of a clock for frames."""
+MAX_DAMAGED = 100  # consecutive damaged frames, a few seconds, after which a camera counts as lost
 
 
 class Reader:
-    """What a source is read by. The caller opens it; then one thread reads and closes it."""
+    """Reads a source. The caller opens it; then one thread reads and closes it."""
 
     live = False
     fps: float | None = None
@@ -46,7 +46,7 @@ class Reader:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of what was opened."""
+        """Close the source."""
 
 
 class Images(Reader):
@@ -58,7 +58,7 @@ class Images(Reader):
         if not self._paths:
             raise VideoError(f"{name} holds no images; their names must end in {', '.join(IMAGE_SUFFIXES)}")
         self.fps, self.num_frames = fps, len(self._paths)
-        with suppress(OSError, ValueError, cv2.error):  # what cannot be read is said when its turn comes
+        with suppress(OSError, ValueError, cv2.error):  # unreadable frames raise when they are reached
             height, width = _read_image(self._paths[0]).shape[:2]
             self.size = height, width
 
@@ -84,7 +84,7 @@ class Camera(Reader):
 
     def __init__(self, number: int) -> None:
         super().__init__(f"camera {number}")
-        with quiet_opencv():  # it reports each way that failed
+        with quiet_opencv():  # it would report every failed attempt
             self._capture = cv2.VideoCapture(number)
         if not self._capture.isOpened():
             raise VideoError(f"{self.name} is not available; plug it in, or close the program that uses it")
@@ -119,13 +119,13 @@ class Camera(Reader):
 
 
 def check_rate(rate: Any) -> float | None:
-    """Frames per second as a source declares them; None if it declares none, or what no video has."""
+    """The declared frames per second; None if not declared, or not plausible."""
     return float(rate) if rate and MIN_RATE <= rate <= MAX_RATE else None
 
 
 @contextmanager
 def quiet_opencv() -> Iterator[None]:
-    """Within it OpenCV does not write to standard error what is raised as an error anyway."""
+    """Keep OpenCV from writing to standard error about problems that are raised as errors anyway."""
     verbosity = cv2.utils.logging.setLogLevel(0)
     try:
         yield
@@ -134,13 +134,13 @@ def quiet_opencv() -> Iterator[None]:
 
 
 def check_claimed_size(path: Path) -> None:
-    """Refuse an image by its header, before the memory is taken that it claims to need."""
+    """Refuse a too large image by its header, before memory is allocated for it."""
     try:
         with PillowImage.open(path) as image:
             size = image.height, image.width
     except PillowImage.DecompressionBombError as error:
         raise DataError(f"{path} is too large for an image: {error}") from None
-    except (OSError, SyntaxError, ValueError):  # what cannot be read is said when it is
+    except (OSError, SyntaxError, ValueError):  # raised when it is read
         return
     try:
         check_size(size, "an image", MAX_FILE_PIXELS)
@@ -150,7 +150,7 @@ def check_claimed_size(path: Path) -> None:
 
 def _read_image(path: Path) -> Image:
     check_claimed_size(path)
-    data = np.fromfile(path, np.uint8)  # OpenCV itself does not open every name on every system
+    data = np.fromfile(path, np.uint8)  # OpenCV cannot open every name on every system
     with quiet_opencv():
         image: Any = cv2.imdecode(data, cv2.IMREAD_COLOR | cv2.IMREAD_ANYDEPTH) if len(data) else None
     if image is None:
@@ -163,6 +163,6 @@ def _from_bgr(image: Any) -> Image:
 
 
 def natural_order(path: Path) -> tuple[list[str | int], str]:
-    """A sort key by which numbers within names count by their value: frame2 before frame10."""
+    """A sort key that compares numbers within names by value: frame2 before frame10."""
     parts = re.split(r"(\d+)", str(path).lower())
     return [int(part) if position % 2 else part for position, part in enumerate(parts)], str(path)

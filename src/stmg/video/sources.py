@@ -41,10 +41,10 @@ def open_video(
 
     `source` is a video file, a folder of images or a pattern like "frames/*.png" (in natural order: frame2
     before frame10), a camera ("camera:0", 0 or "/dev/video0"), a URL, or "-" for a video on standard input.
-    Each `every`th decoded frame is handed out, at most `limit` of them, resized to `resize` (height, width)
-    if given. Up to `ahead` frames wait decoded. `fps` times the images of a folder, which have no times of
-    their own, and is the rate of a video that declares none. A live URL that breaks off is opened again, until
-    `retries` attempts in a row failed.
+    It gives each `every`th decoded frame, at most `limit` of them, resized to `resize` (height, width) if given.
+    Up to `ahead` decoded frames wait. `fps` is the rate of a folder of images, which have no times of their own,
+    and of a video that declares none. A live URL that breaks off is reopened, until `retries` attempts in a row
+    failed.
 
         with open_video("street.mp4", every=2) as source:
             for frame in source:
@@ -99,7 +99,7 @@ class VideoSource(FrameSource):
     """
 
     fps: float | None
-    """Frames handed out per second, `every` taken into account; None if unknown."""
+    """Frames per second, with `every` taken into account; None if unknown."""
     num_frames: int | None
     """How many frames to expect, often an estimate; None if unknown."""
 
@@ -117,7 +117,7 @@ class VideoSource(FrameSource):
         self._taken = 0
         work = (reader, self._queue, every, resize)
         self._thread = threading.Thread(target=_decode_ahead, args=work, name="decode", daemon=True)
-        # The thread knows nothing of this object, so a source that is merely forgotten stops its thread too.
+        # The thread holds no reference to this object, so garbage collection of a source stops its thread too.
         self._finalizer = weakref.finalize(self, _stop, reader, self._queue, self._thread)
 
     @property
@@ -133,7 +133,7 @@ class VideoSource(FrameSource):
         return self._reader.damaged
 
     def close(self) -> None:
-        """Stop decoding and let go of the source; the last frame and the end of a `with` block do it too."""
+        """Stop decoding and close the source; the last frame and the end of a `with` block do so too."""
         self._finalizer()
 
     def __iter__(self) -> VideoSource:
@@ -200,8 +200,8 @@ def _stop(reader: Reader, queue: BoundedQueue[Frame], thread: threading.Thread) 
     queue.finish(discard=True)
     if thread.ident is None:
         reader.close()
-    elif thread is not threading.current_thread():  # where a garbage collection may have brought us
-        thread.join(timeout=1.0)  # only a silent network holds it longer, at most NETWORK_TIMEOUT
+    elif thread is not threading.current_thread():  # which garbage collection may interrupt
+        thread.join(timeout=1.0)  # only a silent network takes longer, at most NETWORK_TIMEOUT
 
 
 def _make_reader(source: str | Path | int, fps: float | None, retries: int) -> Reader:
@@ -232,7 +232,7 @@ def _make_reader(source: str | Path | int, fps: float | None, retries: int) -> R
         except BaseException:
             pipe.close()
             raise
-    if path.exists():  # made absolute because FFmpeg takes a name with a colon in it for a protocol
+    if path.exists():  # absolute, because FFmpeg takes a name with a colon for a protocol
         return Container(text, str(path.absolute()), fps=fps)
     if glob.has_magic(text):
         return Images(text, [Path(match) for match in glob.glob(text, recursive=True)], fps)
