@@ -47,7 +47,7 @@ figures: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks --write
 
 fuzz soak faults: $(VENV)/.installed-dev
-	$(BIN)/python -m reliability.$@; code=$$?; $(BIN)/python -m reliability.figures; exit $$code
+	$(BIN)/python -m reliability.$@; code=$$?; $(BIN)/python -m reliability.report; exit $$code
 
 # What each installs; dev holds all that the plain one does.
 $(VENV)/.installed: EXTRAS := torch,evaluate,serve

@@ -13,7 +13,7 @@ from benchmarks.history import ROOT
 from benchmarks.run import RESULTS
 from benchmarks.runs import RUNS
 from benchmarks.tables import minutes, page_tables, program_table, run_list, summary
-from reliability.figures import put_between
+from reliability.report import put_between
 
 BEGIN, END = "<!-- table: {} -->", "<!-- end -->"
 DOCUMENTS = (

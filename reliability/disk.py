@@ -1,4 +1,4 @@
-"""A disk that is full: the error is one line, and what was written before stays usable."""
+"""A full disk: the error is one line, and what was written before stays usable."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from random import Random
 
-from reliability.figures import Check, Progress
-from reliability.kills import FRAMES_UNDER_WAY, RECIPE
-from reliability.outputs import LOST, RATE, VIDEO_SIZE, read_outputs, segment_command, train_command, weights_of
+from reliability.kills import FRAMES_IN_FLIGHT, RECIPE
+from reliability.outputs import MAX_LOST, RATE, VIDEO_SIZE, read_outputs, segment_command, train_command, weights_of
 from reliability.processes import Ending, start_stmg
+from reliability.report import Check, Progress
 
 SECONDS = 16  # of the video that is segmented
 STEPS = 8
@@ -22,10 +22,9 @@ SAVED = ("--save", "overlay", "--save", "records", "--save", "labels", "--save",
 
 
 class SmallDisk:
-    """A folder that takes only so many bytes: a tmpfs where this process may mount one, else files that may not grow.
+    """A folder of limited size: a tmpfs where this process may mount one, else a limit on the size of each file.
 
-    Where nothing can be mounted, `restrict` has to be called in the process that writes: each file is then as long as
-    the disk would be large.
+    Call `restrict` in the process that writes; it sets that limit where nothing can be mounted.
     """
 
     def __init__(self, folder: Path, size: int) -> None:
@@ -38,7 +37,7 @@ class SmallDisk:
             resource.setrlimit(resource.RLIMIT_FSIZE, (self.size,) * 2)
 
     def make_room(self) -> None:
-        """As large as anybody needs, from now on."""
+        """Enlarge the disk so that everything fits."""
         self.size = 1 << 30
         if self.mounted:
             self._mount(f"remount,size={self.size}")
@@ -54,7 +53,7 @@ class SmallDisk:
 
 
 def fill_disk(moments: int, model: Path, folder: Path, random: Random) -> list[Check]:
-    """Runs of `segment` and `train` whose disk is full at different moments, from the first byte to nearly the last."""
+    """Run `segment` and `train` on disks of different sizes, full at the first byte or at nearly the last."""
     from reliability.media import write_video
 
     video = write_video(folder / "video.mp4", SECONDS * RATE, VIDEO_SIZE, RATE)
@@ -94,7 +93,7 @@ def fill_disk(moments: int, model: Path, folder: Path, random: Random) -> list[C
 
 
 def _find_problem(ending: Ending) -> str:
-    """What is wrong with how a run ended that could not write."""
+    """What is wrong with the exit of a run that could not write; empty if nothing is."""
     if ending.code != 1:
         return f"code {ending.code}"
     lines = ending.error_lines
@@ -102,7 +101,7 @@ def _find_problem(ending: Ending) -> str:
 
 
 def _find_loss(lost: float) -> str:
-    return f"{lost:.2f} s lost" if lost > LOST + FRAMES_UNDER_WAY / RATE else ""
+    return f"{lost:.2f} s lost" if lost > MAX_LOST + FRAMES_IN_FLIGHT / RATE else ""
 
 
 def _resume(command: list[str], log: Path, out: Path, expected: bytes) -> str:

@@ -15,9 +15,9 @@ from random import Random
 
 from reliability.clock import jump_time_of_day, jump_timestamps
 from reliability.disk import fill_disk
-from reliability.figures import OUT, Check, finish
 from reliability.kills import kill_segment, kill_train
 from reliability.processes import Run, preload
+from reliability.report import OUT, Check, finish
 
 KILLS, MOMENTS = 50, 20
 

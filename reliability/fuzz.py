@@ -1,7 +1,7 @@
 """Fuzz: mutated inputs of every kind, each read by stmg in a process of its own.
 
-Every run must work, or refuse the input in one line with the right exit code: no traceback, no hang, no signal, no more
-memory than an honest input needs, and no file outside the folder that was given. Failures are kept, each with the
+Every run must work, or refuse the input in one line with the right exit code: no traceback, no hang, no signal, no
+more memory than a valid input needs, and no file read outside the given folder. Failures are kept, each with the
 command that repeats it. Cases are the same for the same seed.
 
     python -m reliability.fuzz [--cases 1040] [--seed 0] [--jobs 2] [--only KIND] [--case N]
@@ -19,13 +19,13 @@ from collections import Counter
 from enum import StrEnum
 from pathlib import Path
 
-from reliability.figures import OUT, Check, Progress, finish
 from reliability.processes import POLL, Ending, Limits, Run, preload, start_stmg
+from reliability.report import OUT, Check, Progress, finish
 from reliability.targets import TARGETS, Case, make_case
 
 CASES = 1040
 LIMITS = Limits(seconds=60.0, memory=2 << 30)
-LIBRARIES = ("libpng ", "Corrupt JPEG", "Premature end of JPEG")  # they speak for themselves, besides what we say
+LIBRARIES = ("libpng ", "Corrupt JPEG", "Premature end of JPEG")  # print lines of their own to standard error
 
 
 class Outcome(StrEnum):
@@ -44,8 +44,8 @@ class Outcome(StrEnum):
 GOOD = (Outcome.WORKED, Outcome.REFUSED)
 
 
-def judge(case: Case, ending: Ending) -> Outcome:
-    """What to call an ending."""
+def classify(case: Case, ending: Ending) -> Outcome:
+    """The outcome of a case, from how its process ended."""
     lines = [line for line in ending.error_lines if not line.startswith(LIBRARIES)]
     if ending.stopped == "memory" or any(line.startswith("error: out of memory") for line in lines):
         return Outcome.MEMORY
@@ -63,7 +63,7 @@ def judge(case: Case, ending: Ending) -> Outcome:
 
 
 class Fuzzer:
-    """Runs cases, several at a time, and keeps what failed."""
+    """Runs cases, several at a time, and keeps those that fail."""
 
     def __init__(self, seed: int, folder: Path, limits: Limits = LIMITS) -> None:
         self.seed, self.folder, self.limits = seed, folder, limits
@@ -75,7 +75,7 @@ class Fuzzer:
             shutil.rmtree(folder / name, ignore_errors=True)
 
     def write_samples(self) -> None:
-        """The whole inputs, written by processes of their own: exporting starts threads."""
+        """Write the unmutated inputs, in processes of their own: exporting starts threads."""
         from reliability import samples
 
         def begin() -> None:
@@ -118,7 +118,7 @@ class Fuzzer:
         return run, (number, case)
 
     def _finish(self, number: int, case: Case, ending: Ending) -> None:
-        outcome = judge(case, ending)
+        outcome = classify(case, ending)
         self.outcomes[case.name, outcome] += 1
         self.slowest = max(self.slowest, ending.seconds)
         folder = self.folder / "cases" / str(number)
@@ -134,7 +134,7 @@ class Fuzzer:
         shutil.move(folder, self.folder / "failures" / f"{number}-{case.name}-{outcome.name.lower()}")
 
     def checks(self) -> list[Check]:
-        """How many of each kind ended how, and that no case failed."""
+        """The outcomes of each kind of input, and that no case failed."""
         checks = []
         for name in TARGETS:
             counts = {outcome: self.outcomes[name, outcome] for outcome in Outcome if self.outcomes[name, outcome]}

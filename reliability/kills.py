@@ -1,4 +1,4 @@
-"""kill -9 at random moments: what `segment` wrote can be used, what `train` saved is gone on with exactly."""
+"""kill -9 at random moments: what `segment` wrote can be used, and `train` resumes exactly."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from reliability.figures import ROOT, Check, Progress
-from reliability.outputs import LOST, RATE, VIDEO_SIZE, read_outputs, segment_command, train_command, weights_of
+from reliability.outputs import MAX_LOST, RATE, VIDEO_SIZE, read_outputs, segment_command, train_command, weights_of
 from reliability.processes import start_stmg
+from reliability.report import ROOT, Check, Progress
 
 SECONDS = 40  # of the video that is segmented
-FRAMES_UNDER_WAY = 3  # decoded, drawn or encoded at the moment of the kill
+FRAMES_IN_FLIGHT = 3  # decoded, drawn or encoded at the moment of the kill
 LATE = 0.5  # seconds that a paced stream may lag behind the clock on a busy machine
 STEPS = 160
-EARLY = 5  # one kill in so many
+EARLY_EVERY = 5  # every fifth kill comes while the run starts or resumes
 STATE = "state.pt"
-WAYS = ("offline", "online", "realtime")
+MODES = ("offline", "online", "realtime")
 RECIPE = ROOT / "recipes" / "small-streets.yaml"
 
 
 def kill_segment(kills: int, model: Path, folder: Path, random: Random) -> list[Check]:
-    """Kill `segment` in every mode; realtime runs at the pace of the video, so the clock says what should be there."""
+    """Kill `segment` in every mode. Realtime is paced, so the clock tells how many frames should have been written."""
     from reliability.media import write_video
 
     video = write_video(folder / "video.mp4", SECONDS * RATE, VIDEO_SIZE, RATE)
-    durations = {mode: _measure(video, model, folder / mode, mode) for mode in WAYS[:2]} | {"realtime": 0.2 * SECONDS}
+    durations = {mode: _measure(video, model, folder / mode, mode) for mode in MODES[:2]} | {"realtime": 0.2 * SECONDS}
     problems, recorded, lost, behind, early, done = list[str](), 0, 0.0, 0.0, 0, 0
     progress = Progress("kill of segment", kills)
     while done < kills:
-        mode, out = WAYS[done % len(WAYS)], folder / str(done)
+        mode, out = MODES[done % len(MODES)], folder / str(done)
         shutil.rmtree(out, ignore_errors=True)
         options = ("--pace",) if mode == "realtime" else ()
         run = start_stmg(segment_command(video, model, out, mode, *options), folder / "log")
@@ -40,7 +40,7 @@ def kill_segment(kills: int, model: Path, folder: Path, random: Random) -> list[
         run.wait(end - time.monotonic(), partial(_has_record, records))
         first = time.monotonic() if _has_record(records) else None
         if run.wait(end - time.monotonic()) is not None:
-            continue  # it was done before its moment came
+            continue  # it finished before the kill
         run.kill()
         killed = time.monotonic()
         outputs = read_outputs(out)
@@ -49,23 +49,23 @@ def kill_segment(kills: int, model: Path, folder: Path, random: Random) -> list[
         lost = max(lost, outputs.lost)
         if mode == "realtime" and first is not None:
             behind = max(behind, killed - first - outputs.played)
-        if outputs.problem:  # what it left stays for whoever looks into it
+        if outputs.problem:  # keep the outputs for a look at them
             problems.append(f"{out}: {outputs.problem}")
         else:
             shutil.rmtree(out, ignore_errors=True)
         done += 1
         progress.advance(f"{len(problems)} problems, at most {lost:.2f} s lost")
-    name, most = f"kill -9 of segment, {kills} times", LOST + FRAMES_UNDER_WAY / RATE
+    name, most = f"kill -9 of segment, {kills} times", MAX_LOST + FRAMES_IN_FLIGHT / RATE
     text = f"{recorded} frames recorded, {early} times before the first; {len(problems)} outputs damaged"
     return [
         Check(f"{name}: overlays playable, records whole", "; ".join([text, *problems[:3]]), not problems),
-        Check(f"{name}: at most {LOST:g} s and the frames under way lost", f"at most {lost:.2f} s", lost <= most),
+        Check(f"{name}: at most {MAX_LOST:g} s and the frames in flight lost", f"at most {lost:.2f} s", lost <= most),
         Check(f"{name}: the same by the clock, in realtime", f"at most {behind:.2f} s", behind <= most + LATE),
     ]
 
 
 def _measure(video: Path, model: Path, out: Path, mode: str) -> float:
-    """Seconds that a run takes that is left alone."""
+    """Seconds that a run takes if nobody kills it."""
     ending = start_stmg(segment_command(video, model, out, mode), out.with_name("log")).finish()
     assert ending.code == 0, ending.error
     assert read_outputs(out).shown == SECONDS * RATE
@@ -77,9 +77,9 @@ def _has_record(records: Path) -> bool:
 
 
 def kill_train(kills: int, folder: Path, random: Random) -> list[Check]:
-    """Kill `train` again and again, go on each time, and compare the weights in the end.
+    """Kill `train` repeatedly, resume each time, and compare the final weights.
 
-    A few kills come while the run starts or resumes, the others after it has saved.
+    Some kills come while the run starts or resumes, the others after it has saved.
     """
     whole = folder / "whole"
     run = start_stmg(train_command(RECIPE, whole, STEPS), folder / "log")
@@ -93,13 +93,13 @@ def kill_train(kills: int, folder: Path, random: Random) -> list[Check]:
     progress = Progress("kill of train", kills)
     while done < kills or (folder / str(number)).exists():
         out = folder / str(number)
-        before, stamp = read_step(out), _stamp(out)
+        before, last_save = read_step(out), _saved_at(out)
         run = start_stmg(train_command(RECIPE, out, STEPS), folder / "log")
-        early = done % EARLY == EARLY - 1
+        early = done % EARLY_EVERY == EARLY_EVERY - 1
         if not early:
-            run.wait(until=partial(_has_saved, out, stamp))
+            run.wait(until=partial(_has_saved, out, last_save))
             if (reached := read_step(out)) < before:
-                problems.append(f"run {number}: began anew, {reached} was saved after {before}")
+                problems.append(f"run {number}: started over, {reached} was saved after {before}")
         moment = random.uniform(0, starting if early else ending.seconds - starting)
         result = run.wait(moment if done < kills else math.inf)
         if result is None:
@@ -131,10 +131,10 @@ def read_step(run: Path) -> int:
     return int(torch.load(path, weights_only=True)["progress"]["step"]) if path.is_file() else 0
 
 
-def _stamp(run: Path) -> int | None:
+def _saved_at(run: Path) -> int | None:
     path = run / STATE
     return path.stat().st_mtime_ns if path.is_file() else None
 
 
-def _has_saved(run: Path, stamp: int | None) -> bool:
-    return _stamp(run) != stamp
+def _has_saved(run: Path, before: int | None) -> bool:
+    return _saved_at(run) != before

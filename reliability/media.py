@@ -1,4 +1,4 @@
-"""Small videos and images of a texture that moves, the same bytes each time."""
+"""Small videos and images of a moving texture, the same bytes each time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXTURE = np.random.default_rng(0).integers(0, 255, (32, 64, 3), np.uint8)
 
 
 def picture(index: int, size: tuple[int, int], seed: int = 0) -> Image:
-    """(H, W, 3) RGB: the texture, moved to the right by two pixels a frame; each seed begins elsewhere."""
+    """(H, W, 3) RGB: the texture moves right by two pixels a frame; each seed starts elsewhere."""
     height, width = size
     texture = _TEXTURE.repeat(8, 0).repeat(8, 1)
     texture = np.roll(texture, (24 * seed, 40 * seed + 2 * index), (0, 1))
@@ -27,7 +27,7 @@ def picture(index: int, size: tuple[int, int], seed: int = 0) -> Image:
 def write_video(
     path: Path, num_frames: int, size: tuple[int, int], rate: int = 25, seed: int = 0, begin: float = 0.0
 ) -> Path:
-    """A video whose first frame is stamped with `begin` seconds; its suffix says the format."""
+    """Write a video whose first frame has timestamp `begin` in seconds; the suffix chooses the format."""
     codec = CODECS[path.suffix]
     with av.open(str(path), "w") as container:
         stream: Any = container.add_stream(codec, rate=rate)
@@ -63,7 +63,7 @@ def write_labels(folder: Path, num_images: int, size: tuple[int, int], num_class
 
 
 def count_frames(path: Path) -> tuple[int, float]:
-    """How many frames of a video play before it ends or is damaged, and the time of the last in seconds."""
+    """The number of frames that can be decoded, and the time of the last in seconds."""
     number, last = 0, 0.0
     with av.open(str(path)) as container:
         try:

@@ -1,4 +1,4 @@
-"""Mutations: what a damaged disk, a wrong editor or somebody with bad intentions makes of a file."""
+"""Mutations: what a damaged disk, a careless editor or an attacker makes of a file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import yaml
 
 
 class Mutation(NamedTuple):
-    """What was done to a file."""
+    """A changed file."""
 
     data: bytes
     text: str
-    """In words."""
+    """What was changed, in words."""
     escapes: bool = False
-    """Whether it names a file outside its folder."""
+    """True if it names a file outside its folder."""
 
 
-DEEP = 100_000  # brackets inside each other
-OUTSIDE, SECRET = "outside", "secret.bin"  # a folder beside the mutated one, and a file that nobody should come to
+DEPTH = 100_000  # nested brackets
+OUTSIDE, SECRET = "outside", "secret.bin"  # a folder beside the mutated one, and a file in it that must not be read
 ODD_VALUES: tuple[object, ...] = (
     None,
     True,
@@ -73,7 +73,7 @@ ODD_VALUES: tuple[object, ...] = (
 
 
 def mutate_bytes(data: bytes, random: Random) -> Mutation:
-    """One to three changes without a thought of what the bytes mean."""
+    """Make one to three changes that ignore the format."""
     texts = []
     for _ in range(random.choice((1, 1, 2, 3))):
         data, text = random.choice(_BYTE_CHANGES)(data, random)
@@ -82,18 +82,18 @@ def mutate_bytes(data: bytes, random: Random) -> Mutation:
 
 
 def mutate_json(data: bytes, random: Random) -> Mutation:
-    """A change of what a JSON file says, or of how it is written."""
+    """Change the content of a JSON file, or its encoding."""
     return _mutate_document(data, json.loads(data), json.dumps, random)
 
 
 def mutate_yaml(data: bytes, random: Random) -> Mutation:
-    """A change of what a YAML file says, or of how it is written."""
+    """Change the content of a YAML file, or its encoding."""
     dump: Callable[[Any], str] = lambda content: yaml.safe_dump(content, sort_keys=False)  # noqa: E731
     return _mutate_document(data, yaml.safe_load(data), dump, random)
 
 
 def mutate_png(data: bytes, random: Random) -> Mutation:
-    """Another size, depth or color type in the header, with a checksum that is right."""
+    """Change size, depth or color type in the header, with a correct checksum."""
     height_or_width = random.choice((16, 20))
     values = {height_or_width: random.choice((0, 1, 65, 30_000, 2**31 - 1, 2**32 - 1))}
     if random.random() < 0.5:
@@ -108,7 +108,7 @@ def mutate_png(data: bytes, random: Random) -> Mutation:
 
 
 def mutate_safetensors(data: bytes, random: Random) -> Mutation:
-    """A header that is another JSON, or says another length of itself."""
+    """Change the JSON of the header, or the length it claims."""
     (length,) = struct.unpack_from("<Q", data)
     if random.random() < 0.2:
         other = random.choice((0, 1, length - 1, length + 1, 2**31, 2**63, 2**64 - 1))
@@ -118,7 +118,7 @@ def mutate_safetensors(data: bytes, random: Random) -> Mutation:
 
 
 def mutate_onnx(data: bytes, random: Random) -> Mutation:
-    """Another graph: nodes and names gone or exchanged, weights of another shape, data in another file."""
+    """Change the graph: drop or exchange nodes and names, reshape weights, move data to another file."""
     import onnx
 
     model = onnx.ModelProto.FromString(data)
@@ -148,21 +148,21 @@ def mutate_onnx(data: bytes, random: Random) -> Mutation:
     return Mutation(model.SerializeToString(), f"graph with another {change}", escapes=change == "outside")
 
 
-def list_places(content: object, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in nested dictionaries and lists, as the keys that lead to it."""
+def list_paths(content: object, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path to every value in nested dictionaries and lists, as a tuple of keys."""
     places = [place]
     if isinstance(content, dict):
         for key, value in content.items():
-            places += list_places(value, (*place, key))
+            places += list_paths(value, (*place, key))
     elif isinstance(content, list):
         for index, value in enumerate(content[:8]):
-            places += list_places(value, (*place, index))
+            places += list_paths(value, (*place, index))
     return places
 
 
 def change_content(content: Any, random: Random) -> tuple[Any, str]:
-    """A change at a random place: something gone, of another type, absurd, nested otherwise, or unknown."""
-    places = list_places(content)
+    """Change a random value: delete, replace, wrap, unwrap, rename or exchange it, or add an unknown key."""
+    places = list_paths(content)
     place = random.choice(places[1:] or places)
     if not place:
         return random.choice(ODD_VALUES), "all of it is something else"
@@ -186,7 +186,7 @@ def change_content(content: Any, random: Random) -> tuple[Any, str]:
         other = content
         for key in random.choice(places):
             other = other[key]
-        parent[last] = json.loads(json.dumps(other, default=str))  # a copy: what holds itself cannot be written
+        parent[last] = json.loads(json.dumps(other, default=str))  # a copy, since cycles cannot be written
     else:
         parent[last] = random.choice(ODD_VALUES)
         return content, f"{name}: {str(parent[last])[:40]!r}"
@@ -210,7 +210,7 @@ def _mutate_document(data: bytes, content: Any, dump: Callable[[Any], str], rand
         data, text = data[:place] + encoding + data[place:], f"no UTF-8 at {place}"
         texts.append(text)
     elif roll < 0.21:
-        data, text = b"[" * DEEP + b"]" * DEEP, f"{DEEP} brackets"
+        data, text = b"[" * DEPTH + b"]" * DEPTH, f"{DEPTH} brackets"
         texts.append(text)
     elif roll < 0.23:
         data = data.decode(errors="replace").encode(random.choice(("utf-16", "utf-8-sig")))
@@ -219,7 +219,7 @@ def _mutate_document(data: bytes, content: Any, dump: Callable[[Any], str], rand
 
 
 def _flip(data: bytes, random: Random) -> tuple[bytes, str]:
-    """Bits anywhere, or in the first bytes, where headers are."""
+    """Flip bits anywhere, or only in the header."""
     changed, number = bytearray(data), random.choice((1, 4, 32))
     reach = random.choice((len(data), 64, 512))
     for _ in range(number if data else 0):
@@ -251,7 +251,7 @@ def _duplicate(data: bytes, random: Random) -> tuple[bytes, str]:
 
 
 def _zero(data: bytes, random: Random) -> tuple[bytes, str]:
-    """As a file system leaves a block that was never written."""
+    """Blank a block, as a file system leaves one that was never written."""
     place = random.randrange(len(data) + 1)
     number = min(random.choice((16, 512, 4096)), len(data) - place)
     return data[:place] + random.choice((b"\x00", b"\xff")) * number + data[

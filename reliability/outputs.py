@@ -1,4 +1,4 @@
-"""What a run of `stmg segment` or `stmg train` left, and whether it can be used."""
+"""Read the outputs of `stmg segment` and `stmg train`, and find what is unusable in them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-LOST = 2.0  # seconds that may be lost
+MAX_LOST = 2.0  # seconds of video that a kill may lose
 RATE = 25
 VIDEO_SIZE = (64, 96)
 TRAINING = (
@@ -21,27 +21,27 @@ TRAINING = (
 
 
 class Outputs(NamedTuple):
-    """What is in the output folder of `stmg segment`."""
+    """The content of an output folder of `stmg segment`."""
 
     records: int
-    """Lines of the records."""
+    """Lines in records.jsonl."""
     recorded: float
-    """The time of the last of them, in seconds of the video."""
+    """Time of the last record, in seconds of the video."""
     shown: int
-    """Frames of the overlay."""
+    """Frames in the overlay."""
     played: float
-    """The time of the last of them."""
+    """Time of the last frame of the overlay."""
     problem: str
-    """What cannot be used; empty if all can."""
+    """What is unusable; empty if nothing is."""
 
     @property
     def lost(self) -> float:
-        """Seconds that were recorded and cannot be seen."""
+        """Seconds that are in the records but not in the overlay."""
         return max(0.0, self.recorded - self.played)
 
 
 def read_outputs(folder: Path) -> Outputs:
-    """Read the overlay, the records and the label images, as far as there are any."""
+    """Read the overlay, the records and the label images, whichever exist."""
     import av
     import cv2
 
@@ -58,7 +58,7 @@ def read_outputs(folder: Path) -> Outputs:
         try:
             shown, played = count_frames(overlay)
         except av.FFmpegError as error:
-            if times and times[-1] > LOST:  # until the first seconds are on disk there is nothing to open
+            if times and times[-1] > MAX_LOST:  # until the first seconds are on disk there is nothing to open
                 problems.append(f"overlay: {error}")
     unread = [path.name for path in folder.glob("labels/*.png") if cv2.imread(str(path), cv2.IMREAD_UNCHANGED) is None]
     if unread:
@@ -67,10 +67,10 @@ def read_outputs(folder: Path) -> Outputs:
 
 
 def read_times(records: Path) -> list[float]:
-    """The times of all records, which have to be whole, in order, and every frame's."""
+    """The times of all records; a ValueError if one is cut off or out of order."""
     data = records.read_bytes()
     if data and not data.endswith(b"\n"):
-        raise ValueError("the last line is not whole")
+        raise ValueError("the last line is cut off")
     content = [json.loads(line) for line in data.splitlines()]
     indices = [record["index"] for record in content]
     if indices != sorted(set(indices)):
@@ -82,7 +82,7 @@ def read_times(records: Path) -> list[float]:
 
 
 def read_decisions(records: Path) -> list[dict[str, object]]:
-    """The records without what a clock says of them."""
+    """The records without their latency."""
     lines = records.read_text().splitlines()
     return [{name: value for name, value in json.loads(line).items() if name != "latency_ms"} for line in lines]
 

@@ -19,11 +19,11 @@ from typing import Literal
 import psutil
 
 ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",  # a process that has threads cannot be forked safely
+    "OMP_NUM_THREADS": "1",  # a process with threads cannot be forked safely
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "CUDA_VISIBLE_DEVICES": "",
-    "HF_HUB_OFFLINE": "1",  # a name that was changed shall not be looked for elsewhere
+    "HF_HUB_OFFLINE": "1",  # a mutated name must not be looked up online
     "NO_COLOR": "1",
     "TERM": "dumb",
     "COLUMNS": "200",
@@ -45,29 +45,29 @@ PRELOADED = (
     "stmg.runtimes.exported",
     "stmg.training.trainer",
 )
-POLL = 0.02
-TAIL = 1.0  # seconds that a killed process may take to be gone
+POLL = 0.02  # seconds
+JOIN_SECONDS = 1.0  # for a killed process to end
 
 
 def preload() -> None:
-    """Import what runs need; before this, nothing that starts threads may have been imported."""
+    """Import what runs need. Nothing that starts threads may have been imported before."""
     os.environ.update(ENVIRONMENT)
     for name in PRELOADED:
         importlib.import_module(name)
     number = psutil.Process().num_threads()
-    assert number == 1, f"{number} threads: what runs in the forked processes may wait for one that is not there"
+    assert number == 1, f"{number} threads: a forked process would wait forever for a thread that it does not have"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may take."""
+    """Limits of one run."""
 
     seconds: float = 60.0
     memory: int = 2 << 30
-    """Bytes that are resident, beyond what the forking process has."""
+    """Resident bytes, beyond those of the forking process."""
 
 
-USUAL = Limits()
+DEFAULT_LIMITS = Limits()
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ class Ending:
     code: int
     """The exit code; that of a signal is negative."""
     stopped: Literal["", "time", "memory"]
-    """The limit that it was stopped for."""
+    """The limit that it exceeded."""
     out: str
     error: str
     seconds: float
     peak: int
-    """Bytes that were resident, beyond what the forking process had, as seen every few milliseconds."""
+    """Most resident bytes beyond those of the forking process, polled every few milliseconds."""
 
     @property
     def error_lines(self) -> list[str]:
@@ -94,13 +94,13 @@ class Ending:
 
 
 class Run:
-    """A call of `function` in a process of its own, which has started; its output goes to files in `log`."""
+    """A call of `function` in a forked process that has started; its output goes to files in `log`."""
 
     def __init__(
         self,
         function: Callable[[], object],
         log: Path,
-        limits: Limits = USUAL,
+        limits: Limits = DEFAULT_LIMITS,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.limits, self._log = limits, log
@@ -116,7 +116,7 @@ class Run:
         self.pid: int = self._process.pid
 
     def poll(self) -> Ending | None:
-        """How it ended; None while it runs within its limits."""
+        """How it ended; None while it runs. Kills it when it exceeds a limit."""
         if self._process.is_alive():
             with suppress(psutil.Error):
                 self._peak = max(self._peak, psutil.Process(self.pid).memory_info().rss - self._base)
@@ -134,37 +134,37 @@ class Run:
         return Ending(self._process.exitcode, self._stopped, out, error, spent, self._peak)
 
     def wait(self, seconds: float = math.inf, until: Callable[[], bool] = lambda: False) -> Ending | None:
-        """How it ended; None if so many seconds have passed or `until` came first."""
+        """Wait until it ends, `seconds` have passed or `until` is true; how it ended, if it has."""
         end = time.monotonic() + seconds
         while (ending := self.poll()) is None and time.monotonic() < end and not until():
             time.sleep(POLL)
         return ending
 
     def finish(self) -> Ending:
-        """How it ended, at last."""
+        """Wait until it ends."""
         ending = self.wait()
         assert ending is not None
         return ending
 
     def kill(self) -> None:
-        """End it, and whatever it started, by SIGKILL."""
+        """Kill it and its children with SIGKILL."""
         if not self._process.is_alive():
             return
         for kill in (os.killpg, os.kill):  # the group is there only after the first moments of the process
             with suppress(ProcessLookupError, PermissionError):
                 kill(self.pid, signal.SIGKILL)
-        self._process.join(TAIL)
+        self._process.join(JOIN_SECONDS)
 
 
 def start_stmg(
     arguments: Sequence[object],
     log: Path,
-    limits: Limits = USUAL,
+    limits: Limits = DEFAULT_LIMITS,
     *,
     before: Callable[[], object] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Run:
-    """`stmg` with these arguments; `before` is called first in its process."""
+    """Start `stmg` with these arguments; `before` is called first in its process."""
 
     def run() -> None:
         from stmg.cli import main
@@ -184,7 +184,7 @@ def read_text(path: Path) -> str:
 def _call(function: Callable[[], object], log: Path, memory: int, environment: Mapping[str, str]) -> None:
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    # A second fence, for what grows faster than anybody looks: address space is reserved far beyond what is used.
+    # A second limit, for memory that grows between two polls. Libraries reserve far more address space than they use.
     resource.setrlimit(resource.RLIMIT_AS, (2 * memory + (8 << 30),) * 2)
     os.environ.update(environment)
     for name, descriptor in (("stdout.txt", 1), ("stderr.txt", 2)):

@@ -1,4 +1,4 @@
-"""What fuzzing starts from: one whole input of each kind, as stmg itself writes it."""
+"""Samples for fuzzing: one valid input of each kind, as stmg itself writes it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SETTINGS = {
 
 
 def write_inputs(folder: Path) -> None:
-    """What needs no network: videos, images, a dataset, a recipe, settings."""
+    """Write the samples that need no network: videos, images, a dataset, a recipe, settings."""
     (folder / "video").mkdir(parents=True)
     for suffix in CODECS:
         write_video(folder / "video" / f"video{suffix}", 10, SIZE)
@@ -77,7 +77,7 @@ def write_inputs(folder: Path) -> None:
 
 
 def write_checkpoint(folder: Path) -> AcceleratedNetwork:
-    """A checkpoint with all it can have; its network, small and never trained."""
+    """Write a checkpoint with every optional part, of a small untrained network; returns the network."""
     import torch
 
     import stmg
@@ -93,7 +93,7 @@ def write_checkpoint(folder: Path) -> AcceleratedNetwork:
 
 
 def write_exports(folder: Path) -> None:
-    """Exports of the checkpoint, and a corrector beside it as `stmg adapt` leaves it."""
+    """Write exports of the checkpoint, and a checkpoint with a corrector as `stmg adapt` writes it."""
     import torch
 
     from stmg.gating.accelerate import accelerate
@@ -114,7 +114,7 @@ def write_exports(folder: Path) -> None:
 
 
 def write_results(folder: Path) -> None:
-    """Results as `evaluate`, `benchmark` and `ablate` write them."""
+    """Write results with `evaluate`, `benchmark` and `ablate`."""
     model, out = str(folder / "checkpoint"), folder / "results"
     streams, data = ("--device", "cpu", "--threads", "1"), str(folder / "dataset")
     run(["evaluate", model, data, "--out", out / "evaluation", *streams])
@@ -125,7 +125,7 @@ def write_results(folder: Path) -> None:
 
 
 def run(arguments: list[object]) -> None:
-    """`stmg` in this process, which goes on if all was well."""
+    """Run `stmg` in this process; raises SystemExit if it fails."""
     from stmg.cli import main
 
     sys.argv = ["stmg", *map(str, arguments)]

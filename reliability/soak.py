@@ -1,7 +1,7 @@
-"""Soak: long streams in each mode, a source that keeps breaking off, and many streams over one model.
+"""Soak: long streams in each mode, a source that keeps disconnecting, and many streams over one model.
 
-Over the whole of a stream, resident memory, file descriptors and threads stay what they were after its first frames:
-from source to outputs, as `stmg segment` does it.
+From source to outputs, as in `stmg segment`, memory, file descriptors and threads must not grow after the first
+frames of a stream.
 
     python -m reliability.soak [--frames 100000] [--drops 20] [--streams 64]
 """
@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from reliability.figures import OUT, Check, Progress, finish
 from reliability.processes import Limits, Run, preload
+from reliability.report import OUT, Check, Progress, finish
 
 if TYPE_CHECKING:
     from stmg.segmenter import VideoSegmenter
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FRAMES, DROPS, STREAMS = 100_000, 20, 64
 SIZE = (48, 64)
 RATE = 25
-PIECE = 500  # frames of a video; a longer one is the same again and again
+PIECE = 500  # frames of a video, repeated for a longer one
 WARM_UP = 1000  # frames after which nothing may grow
 GROWTH = 0.01  # of resident memory
 PER_STREAM = 40  # frames of each stream beside others
@@ -41,7 +41,7 @@ NUM_CLASSES = 5
 
 @dataclass
 class Usage:
-    """What a process held while it streamed."""
+    """Resources of a process while it streams."""
 
     frames: int = 0
     seconds: float = 0.0
@@ -56,7 +56,7 @@ class Usage:
     """Most threads during the first frames."""
     most_threads: int = 0
     backwards: int = 0
-    """Frames whose time was before that of the frame before."""
+    """Frames with an earlier time than the frame before."""
     dropped: int = 0
     connections: int = 0
 
@@ -66,7 +66,7 @@ class Usage:
 
 
 class Watch:
-    """Measures this process while results pass."""
+    """Measures the resources of this process, result by result."""
 
     def __init__(self, what: str, total: int, warm_up: int) -> None:
         self.usage, self._warm_up = Usage(), warm_up
@@ -96,7 +96,7 @@ class Watch:
 
 
 def build_segmenter() -> VideoSegmenter:
-    """A small network that was never trained: its weights do not matter to what it takes."""
+    """A segmenter of a small untrained network: resources do not depend on the weights."""
     import torch
 
     import stmg
@@ -110,7 +110,7 @@ def build_segmenter() -> VideoSegmenter:
 
 
 def soak_mode(mode: str, num_frames: int, folder: Path) -> Usage:
-    """A file of so many frames in a mode, into every output that one file takes."""
+    """Stream a file in one mode into overlay, records and timeline."""
     from reliability.media import write_video
     from stmg.video.sources import open_video
 
@@ -126,15 +126,15 @@ def soak_mode(mode: str, num_frames: int, folder: Path) -> Usage:
 
 
 def soak_reconnects(drops: int, folder: Path) -> Usage:
-    """A live source that breaks off again and again and comes back, streamed in realtime."""
+    """Stream a live source in realtime that keeps disconnecting and coming back."""
     from reliability.media import write_video
-    from reliability.tcp import DroppingServer
+    from reliability.streams import DroppingServer
     from stmg.video.sources import open_video
 
     piece = write_video(folder / "piece.ts", 2 * RATE, SIZE, RATE).read_bytes()
     server = DroppingServer(piece, drops, folder / "server")
     first = min(5, drops // 2 + 1)  # connections after which nothing may grow
-    watch = Watch("frames of a source that breaks off", 2 * RATE * (drops + 1), 2 * RATE * first)
+    watch = Watch("frames of a source that disconnects", 2 * RATE * (drops + 1), 2 * RATE * first)
     try:
         with open_video(server.url, ahead=4 * RATE) as source:
 
@@ -173,12 +173,12 @@ def _stream(source: Any, mode: str, folder: Path, watch: Watch) -> None:
 
 
 def run_alone(function: Callable[[Path], Usage], folder: Path) -> Usage | None:
-    """What a function measured of a process of its own; None if that failed, which is printed."""
+    """Run a function in a process of its own; its usage, or None if it failed, in which case the error is printed."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
 
     def call() -> None:
-        os.dup2(terminal, 1)  # progress is for whoever waits
+        os.dup2(terminal, 1)  # progress goes to the terminal
         (folder / "usage.json").write_text(json.dumps(asdict(function(folder))))
 
     terminal = os.dup(1)
@@ -191,7 +191,7 @@ def run_alone(function: Callable[[Path], Usage], folder: Path) -> Usage | None:
 
 
 def check_usage(name: str, usage: Usage | None, expected: int) -> list[Check]:
-    """That all frames came and nothing grew."""
+    """Check that all frames came and nothing grew."""
     if usage is None:
         return [Check(name, "failed", False)]
     speed = f"{usage.frames} frames in {usage.seconds / 60:.1f} min"
@@ -206,7 +206,7 @@ def check_usage(name: str, usage: Usage | None, expected: int) -> list[Check]:
 
 
 def check_reconnects(usage: Usage | None, drops: int) -> list[Check]:
-    """That every connection was used, and nothing grew."""
+    """Check that every connection was used and nothing grew."""
     name = f"TCP source dropped {drops} times"
     if usage is None:
         return [Check(name, "failed", False)]

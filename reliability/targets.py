@@ -35,18 +35,18 @@ BY_SUFFIX: dict[str, tuple[Mutator, ...]] = {
 
 @dataclass(frozen=True)
 class Target:
-    """A kind of input."""
+    """A kind of input: what is mutated, and the command that reads it."""
 
     sample: str
-    """The folder of a whole one."""
+    """The folder of its sample."""
     files: tuple[str, ...]
-    """Patterns of what is mutated in it; one is chosen, then a file of it."""
+    """Patterns of the files to mutate; a pattern is chosen first, then a file that matches it."""
     command: Callable[[Path, Path, Random], list[str]]
-    """Of `stmg`, from the file, the folder of all samples, and what is random."""
+    """Arguments of `stmg`, from the file, the folder of all samples and the random generator."""
     confined: tuple[str, ...] = ()
-    """Keys of its JSON that name files which must lie in the same folder."""
+    """Keys of its JSON that name files, which must lie in the same folder."""
     codes: tuple[int, ...] = (2,)
-    """Exit codes of inputs that are refused."""
+    """Exit codes that refuse an input."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Case:
     name: str
     arguments: list[str]
     text: str
-    """What was done to which file."""
+    """Which file was changed, and how."""
     escapes: bool
     codes: tuple[int, ...]
 
@@ -86,7 +86,7 @@ def _use_dataset(file: Path, samples: Path, random: Random) -> list[str]:
 
 
 def _use_recipe(file: Path, samples: Path, random: Random) -> list[str]:
-    # The run is short whatever the recipe says, so what takes long is not a run that is meant to.
+    # Short whatever the recipe says, so that only a hang takes long.
     return ["train", str(file), "steps=1", "batch=2", "--out", "out/run", "--device", "cpu", "--threads", "1"]
 
 
@@ -134,7 +134,7 @@ TARGETS: dict[str, Target] = {
 def make_case(number: int, seed: int, samples: Path, folder: Path, only: str | None = None) -> Case:
     """Case `number` of a seed, written to a folder; the same each time. Kinds take turns.
 
-    The first of each kind has a negative number and is not mutated: it has to work.
+    Cases with negative numbers, the first of each kind, are not mutated and have to work.
     """
     name = only or list(TARGETS)[number % len(TARGETS)]
     target, random = TARGETS[name], Random(f"{seed} {name} {number}")
@@ -148,7 +148,7 @@ def make_case(number: int, seed: int, samples: Path, folder: Path, only: str | N
     file.write_bytes(mutation.data)
     if mutation.escapes:
         (folder / OUTSIDE).mkdir(exist_ok=True)
-        (folder / OUTSIDE / SECRET).write_bytes(bytes(8 << 20))  # as long as any weights
+        (folder / OUTSIDE / SECRET).write_bytes(bytes(8 << 20))  # as large as any weights
     inside = file.relative_to(folder)
     arguments = target.command(inside, samples, random)
     codes = () if number < 0 else target.codes
@@ -165,7 +165,7 @@ def _mutate(file: Path, target: Target, folder: Path, random: Random) -> Mutatio
 
 
 def _name_outside(data: bytes, file: Path, keys: tuple[str, ...], folder: Path, random: Random) -> Mutation | None:
-    """The same, but one of the files that it names is a whole one elsewhere; None if it names none."""
+    """Let the JSON name an intact file outside its folder; None if it names no file."""
     content = json.loads(data)
     entries = [entry for entry in _list_dicts(content) if any(isinstance(entry.get(key), str) for key in keys)]
     if not entries:

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from exporting import IN_A_PROCESS
-from reliability.fuzz import Outcome, judge
+from reliability.fuzz import Outcome, classify
 from reliability.mutations import mutate_bytes, mutate_json, mutate_png, mutate_safetensors, mutate_yaml
 from reliability.processes import Ending
 from reliability.samples import write_inputs
@@ -97,19 +97,19 @@ def test_mutated_headers_have_checksums_and_lengths_that_are_right(tmp_path):
     ],
 )
 def test_an_ending_is_called_what_it_is(ending, outcome):
-    assert judge(Case("card", [], "", escapes=False, codes=(2,)), ending) == outcome
+    assert classify(Case("card", [], "", escapes=False, codes=(2,)), ending) == outcome
 
 
 def test_problems_that_are_listed_are_no_failure_where_that_is_the_verbs_way():
     listed = Ending(1, "", "labels/000.png cannot be read", "", 1, 0)
-    assert judge(Case("labels", [], "", escapes=False, codes=(1, 2)), listed) == Outcome.REFUSED
+    assert classify(Case("labels", [], "", escapes=False, codes=(1, 2)), listed) == Outcome.REFUSED
 
 
 def test_a_file_outside_its_folder_that_was_used_is_a_failure():
     worked, refused = Ending(0, "", "", "", 1, 0), Ending(2, "", "", "error: it climbs\n", 1, 0)
     case = Case("manifest", [], "", escapes=True, codes=(2,))
-    assert judge(case, worked) == Outcome.ESCAPED
-    assert judge(case, refused) == Outcome.REFUSED
+    assert classify(case, worked) == Outcome.ESCAPED
+    assert classify(case, refused) == Outcome.REFUSED
 
 
 LIMITED = """

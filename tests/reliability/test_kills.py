@@ -67,4 +67,4 @@ def test_kills_hit_trainings_that_have_saved(tmp_path, way):
     identical, most = json.loads(done.stdout.splitlines()[-1])
     assert identical[2] == (way == "resumes"), identical
     assert most[2] or way != "resumes", most
-    assert ("began anew" in identical[1]) == (way != "resumes")
+    assert ("started over" in identical[1]) == (way != "resumes")

@@ -16,7 +16,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reliability.mutations import ODD_VALUES, list_places
+from reliability.mutations import ODD_VALUES, list_paths
 from reliability.samples import RECIPE, SETTINGS
 from stmg.data.folder import open_folder
 from stmg.errors import StmgError
@@ -131,7 +131,7 @@ def test_a_whole_file_is_read(name, tmp_path):
 def test_what_does_not_fit_is_refused_as_a_mistake_of_the_user(name, data):
     reader = READERS[name]
     content = copy.deepcopy(reader.content)
-    *above, last = data.draw(st.sampled_from(list_places(content)[1:]), "place")
+    *above, last = data.draw(st.sampled_from(list_paths(content)[1:]), "place")
     parent = content
     for key in above:
         parent = parent[key]

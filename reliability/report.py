@@ -1,6 +1,6 @@
-"""Figures: what the programs measured, as JSON, and the tables of RELIABILITY.md that are made from it.
+"""Reports: what each program checked, as JSON, and the tables of RELIABILITY.md that are made from it.
 
-python -m reliability.figures    # puts the tables of the last full runs into RELIABILITY.md
+python -m reliability.report    # writes the tables of the last full runs into RELIABILITY.md
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from datetime import date
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FIGURES = ROOT / "reliability" / "figures"
-"""Of the last full runs."""
+REPORTS = ROOT / "reliability" / "reports"
+"""The reports of the last full runs."""
 OUT = ROOT / "out" / "reliability"
 PAGE = ROOT / "RELIABILITY.md"
-BEGIN, END = "<!-- figures of {} -->", "<!-- end of {} -->"
+BEGIN, END = "<!-- report of {} -->", "<!-- end of {} -->"
 PROGRAMS = ("fuzz", "soak", "faults")
 LINE_EVERY = 5.0  # seconds between lines of progress
 
 
 @dataclass(frozen=True)
 class Check:
-    """Something that has to hold."""
+    """A statement that has to hold, and what was measured."""
 
     name: str
     measured: str
@@ -33,8 +33,8 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Figures:
-    """What a program measured."""
+class Report:
+    """What a program checked, and on what machine."""
 
     program: str
     command: str
@@ -48,7 +48,7 @@ class Figures:
         return all(check.holds for check in self.checks)
 
     def table(self) -> str:
-        """As Markdown."""
+        """The report as a Markdown table."""
         lines = [f"`{self.command}`, {self.date}, {self.machine}, {self.seconds / 60:.0f} min", ""]
         lines += ["| what | measured | holds |", "|---|---|---|"]
         lines += [
@@ -58,41 +58,44 @@ class Figures:
 
 
 def finish(program: str, checks: Sequence[Check], begun: float, *, full: bool) -> int:
-    """Print what was measured and write it down, where RELIABILITY.md takes it from if the run was full; exit code."""
+    """Print the report of a program and write it as JSON; return the exit code.
+
+    full: the run was long enough for RELIABILITY.md to show it.
+    """
     from stmg.evaluation.machine import this_machine
 
     command = f"python -m reliability.{' '.join([program, *sys.argv[1:]])}"
     seconds = time.monotonic() - begun
     machine = str(this_machine()).partition(", stmg")[0]
-    figures = Figures(program, command, date.today().isoformat(), machine, seconds, tuple(checks))
-    folder = FIGURES if full else OUT
+    report = Report(program, command, date.today().isoformat(), machine, seconds, tuple(checks))
+    folder = REPORTS if full else OUT
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{program}.json"
-    path.write_text(json.dumps(asdict(figures), indent=1) + "\n")
-    print(f"\n{figures.table()}\n\nwritten to {path}")
-    return 0 if figures.holds else 1
+    path.write_text(json.dumps(asdict(report), indent=1) + "\n")
+    print(f"\n{report.table()}\n\nwritten to {path}")
+    return 0 if report.holds else 1
 
 
-def read_figures(program: str, folder: Path = FIGURES) -> Figures | None:
-    """What the last full run of a program measured; None if there was none."""
+def read_report(program: str, folder: Path = REPORTS) -> Report | None:
+    """The report of the last full run of a program; None if there was none."""
     path = folder / f"{program}.json"
     if not path.is_file():
         return None
     content = json.loads(path.read_text())
-    return Figures(**{**content, "checks": tuple(Check(**check) for check in content["checks"])})
+    return Report(**{**content, "checks": tuple(Check(**check) for check in content["checks"])})
 
 
-def fill(page: str, folder: Path = FIGURES) -> str:
-    """The page with the tables of the last full runs between its marks."""
+def fill(page: str, folder: Path = REPORTS) -> str:
+    """Put the tables of the last full runs between the marks of a page."""
     for program in PROGRAMS:
-        figures = read_figures(program, folder)
-        table = "No full run yet." if figures is None else figures.table()
+        report = read_report(program, folder)
+        table = "No full run yet." if report is None else report.table()
         page = put_between(page, BEGIN.format(program), END.format(program), table)
     return page
 
 
 def put_between(page: str, begin: str, end: str, text: str) -> str:
-    """The page with a text between two marks, in place of what was there."""
+    """Replace the text between two marks of a page."""
     before, mark, rest = page.partition(begin)
     _, other_mark, after = rest.partition(end)
     assert mark, f"the page lacks {begin}"
@@ -101,7 +104,7 @@ def put_between(page: str, begin: str, end: str, text: str) -> str:
 
 
 class Progress:
-    """Lines on how far a run is and how long it will take, every few seconds."""
+    """Prints every few seconds how far a run is and how long it will still take."""
 
     def __init__(self, what: str, total: int) -> None:
         self._what, self._total, self._done = what, total, 0

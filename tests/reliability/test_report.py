@@ -1,4 +1,4 @@
-"""Figures: RELIABILITY.md holds what the programs wrote down, and nothing else."""
+"""Report: RELIABILITY.md holds what the programs wrote down, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import asdict
 
 import pytest
 
-from reliability.figures import PAGE, Check, Figures, fill, read_figures
+from reliability.report import PAGE, Check, Report, fill, read_report
 
-FIGURES = Figures(
+FIGURES = Report(
     "fuzz", "make", "2026-01-02", "a machine", 90.0, (Check("video", "9 worked", True), Check("all", "1", False))
 )
 
 
-def test_the_page_holds_the_figures_of_the_last_full_runs():
+def test_the_page_holds_the_report_of_the_last_full_runs():
     page = PAGE.read_text(encoding="utf-8")
     assert fill(page) == page
 
 
-def test_figures_are_read_as_they_were_written_and_put_between_the_marks(tmp_path):
+def test_report_are_read_as_they_were_written_and_put_between_the_marks(tmp_path):
     (tmp_path / "fuzz.json").write_text(json.dumps(asdict(FIGURES)))
-    assert read_figures("fuzz", tmp_path) == FIGURES
-    assert read_figures("soak", tmp_path) is None
+    assert read_report("fuzz", tmp_path) == FIGURES
+    assert read_report("soak", tmp_path) is None
     page = fill(PAGE.read_text(encoding="utf-8"), tmp_path)
     assert "| video | 9 worked | yes |\n| all | 1 | **no** |\n<!-- end of fuzz -->" in page
     assert page.count("No full run yet.") == 2
