@@ -1,11 +1,11 @@
-"""Carry out the runs behind BENCHMARKS.md, one after the other, and write its tables and the figures of all documents.
+"""Run the benchmarks behind BENCHMARKS.md, and write the tables and figures of all documents from their results.
 
 python -m benchmarks --data CAMVID [--only SUBSTRING] [--again] [--trial]
 python -m benchmarks --list            # which results there are, and how old each is
 python -m benchmarks --write           # writes the results into the documents, measures nothing
 python -m benchmarks --figures slim/   # the figures that a document can name
 
-A run is left out if its result is there, whole, by the same command, of a commit since which the measured code has not
+A run is skipped if it has a complete result of the same command at a commit since which the measured code has not
 changed. Ctrl-C keeps what is done.
 """
 
@@ -33,19 +33,19 @@ INTERRUPTED = 130  # exit code after Ctrl-C
 
 
 def why_measure(run: Run, folder: Path = RESULTS) -> str:
-    """Why a run is to be carried out; empty if its result is of the code as it is now."""
+    """Why a run should be measured again; empty if its result is current."""
     result = read_stored(run, folder)
     if result is None:
         return "no result yet"
     if isinstance(result, Result) and result.interrupted:
         return "interrupted"
-    if result.command != run.typed:
+    if result.command != run.command_line:
         return "measured by another command"
     return why_outdated(result.machine.stmg, run.paths)
 
 
 def choose_runs(options: argparse.Namespace, folder: Path = RESULTS) -> list[Run]:
-    """The runs to carry out; prints which are left out, and why, and how old the results of the others are."""
+    """The runs to execute. Prints which are skipped and why, and how old the results of the others are."""
     chosen = []
     for run in RUNS:
         if options.only not in run.name:
@@ -63,10 +63,11 @@ def choose_runs(options: argparse.Namespace, folder: Path = RESULTS) -> list[Run
     return chosen
 
 
-def carry_out(run: Run, work: Path, folder: Path, exported: set[tuple[str, ...]], *, trial: bool) -> bool:
-    """Carry out the commands of a run in a folder that has the data, and keep its result in another one.
+def execute(run: Run, work: Path, folder: Path, exported: set[tuple[str, ...]], *, trial: bool) -> bool:
+    """Execute the commands of a run in `work`, which has the data, and copy its result to `folder`.
 
-    exported: exports that earlier runs have made, which are not made again; this one's are added.
+    exported: exports made by earlier runs, which are not repeated; this run's are added.
+    Returns False if a command fails.
     """
     out = work / "results" / run.name
     target = f"results/{run.name}/{run.program}.json" if run.program else f"results/{run.name}"
@@ -90,7 +91,7 @@ def carry_out(run: Run, work: Path, folder: Path, exported: set[tuple[str, ...]]
 
 
 def link_data(data: Path | None, work: Path) -> None:
-    """Have the folder of the dataset in the working folder, so that commands are the same on every machine."""
+    """Link the dataset into the working folder, so that commands are the same on every machine."""
     work.mkdir(parents=True, exist_ok=True)
     link = work / CAMVID
     link.unlink(missing_ok=True)
@@ -98,8 +99,8 @@ def link_data(data: Path | None, work: Path) -> None:
         link.symlink_to(data.resolve(), target_is_directory=True)
 
 
-def carry_out_all(runs: list[Run], work: Path, folder: Path, *, trial: bool) -> list[Run]:
-    """Carry out runs one after the other, and print how long the rest will take; those that failed."""
+def execute_all(runs: list[Run], work: Path, folder: Path, *, trial: bool) -> list[Run]:
+    """Execute runs one after the other and print how long the rest will take; returns those that failed."""
     failed: list[Run] = []
     exported: set[tuple[str, ...]] = set()
     expected = spent = 0.0
@@ -109,7 +110,7 @@ def carry_out_all(runs: list[Run], work: Path, folder: Path, *, trial: bool) -> 
         about = "a trial" if trial else f"about {pace * run.minutes:.0f} min, {left:.0f} min for all that is left"
         print(f"\n{number}/{len(runs)} {run.name}: {about}", flush=True)
         begun = time.monotonic()
-        if not carry_out(run, work, folder, exported, trial=trial):
+        if not execute(run, work, folder, exported, trial=trial):
             failed.append(run)
             continue
         took = (time.monotonic() - begun) / 60
@@ -149,7 +150,7 @@ def main() -> int:
     work = WORK / "trial" if options.trial else WORK
     link_data(options.data, work)
     try:
-        failed = carry_out_all(runs, work, work / "kept" if options.trial else RESULTS, trial=options.trial)
+        failed = execute_all(runs, work, work / "kept" if options.trial else RESULTS, trial=options.trial)
     except KeyboardInterrupt:
         print("\ninterrupted; what is done is kept")
         return INTERRUPTED
@@ -162,7 +163,7 @@ def main() -> int:
 
 
 def _shorter(what: str, trial: bool) -> list[str]:
-    """What makes a command of stmg or a program short enough for a trial."""
+    """Options that make a verb of stmg or a program short enough for a trial."""
     return shlex.split(TRIAL.get(what, "")) if trial else []
 
 
@@ -172,7 +173,7 @@ def _write() -> None:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of a command: the programs of this folder are found from everywhere."""
+    """The environment of commands, in which the package `benchmarks` can be imported from any folder."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT))))}
 
 

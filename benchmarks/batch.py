@@ -29,7 +29,7 @@ SIZE, RATE = (360, 480), 15
 
 
 class TimedRun(BatchRun):
-    """A run that notes when the first worker was ready."""
+    """A run that records when the first worker was ready."""
 
     ready = 0.0
 
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 def render(folder: Path, options: Namespace) -> None:
-    """Videos of streets, and the same frames in videos of a tenth of the length."""
+    """Write videos of streets, and the same frames in videos of a tenth of the length."""
     for kind in ("long", "short"):
         (folder / kind).mkdir(parents=True, exist_ok=True)
     if any((folder / "long").iterdir()):
@@ -132,7 +132,7 @@ def measure(
     threads: int | None = None,
     save: tuple[str, ...] | None = ("records",),
 ) -> tuple[float, float, int, int]:
-    """Seconds until the first worker is ready and from then on, frames, and runs of the network."""
+    """Seconds until the first worker is ready, seconds from then on, frames, and runs of the network."""
     settings = BatchSettings(spec=ModelSpec(name=model, threads=threads), save=save)
     with tempfile.TemporaryDirectory() as out:
         run = TimedRun(find_videos([videos]), settings, out, ray=ray, workers=workers)

@@ -1,4 +1,4 @@
-"""Where drift budgets come from: what each costs on stills of the training split set in motion, or on streets.
+"""Loss of mIoU by drift budget, on stills of the training split set in motion or on rendered streets.
 
 python -m benchmarks.budgets MODEL CAMVID
 python -m benchmarks.budgets small-streets street:40-47
@@ -35,7 +35,7 @@ Clip = tuple[NDArray[np.uint8], NDArray[np.uint8]]
 
 
 def clips(path: str, number: int, speed: float, length: int = LENGTH, rate: float = 15.0) -> Iterator[Clip]:
-    """Videos with labels: rendered streets, or stills of the training split, each as so many frames of video."""
+    """Labeled clips of `length` frames: rendered streets, or stills of the training split set in motion."""
     dataset = open_dataset(path)
     if path.startswith("street:"):
         for video in dataset.videos("train"):

@@ -1,4 +1,4 @@
-"""What a frame without the network costs: core-milliseconds of each level of motion, of carrying and of blending.
+"""Time of a carried frame on one core: finding and refining motion, warping and blending, for each level of motion.
 
 python -m benchmarks.carrying ddrnet23-slim-camvid CAMVID
 """
@@ -27,7 +27,7 @@ DISTANCE, REPEATS = 4, 15
 
 
 def milliseconds(work: Callable[..., object], *arguments: object) -> float:
-    """The median of some repeats, on one core."""
+    """Median time of a call in milliseconds."""
     times = []
     for _ in range(REPEATS):
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What the distortion bias of dbb-DBB does: how pruning goes with the distortion (the paper's figure 8), and the mIoU.
+"""Effect of the distortion bias of dbb-DBB: correlation of pruning and distortion (the paper's figure 8), and mIoU.
 
 Every second frame is partial, nothing is warped, masks are as generated. A network that was trained with the bias is
 also run without it, its threshold set so that as many blocks are kept.
@@ -74,8 +74,10 @@ def main() -> None:
 
 
 def compare_frames(segmenter: stmg.VideoSegmenter, dataset: Dataset) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Of every second frame and the one before it: the probability (N, blocks) that a block is pruned, and the mean
-    distortion (N,)."""
+    """Compare every second frame with the one before it.
+
+    Returns the probability (N, blocks) that a block is pruned, and the mean distortion (N,).
+    """
     runtime: Any = segmenter.runtime
     (video,) = dataset.videos("val")
     images = (np.ascontiguousarray(video.image(index, SIZE)) for index in range(len(video)))

@@ -1,4 +1,4 @@
-"""Documents: their tables and figures written from the results, and the numbers in them that no result gives."""
+"""Documents: write their tables and figures from the results, and find numbers that come from no result."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ DOCUMENTS = (
     *sorted((ROOT / "docs").rglob("*.md")),
 )
 NUMBER = re.compile(r"(?<![\w.,])[+−-]?\d[\d.,]*(?: ?(?:×|%|x\b|ms\b|FPS\b|mIoU\b|GMACs\b)|(?<=\d\d\.\d\d)(?![\d%]))")
-"""What looks measured: a number with a unit, or with two digits on both sides of the point, as an mIoU."""
+"""A number that looks measured: with a unit, or with two digits on both sides of the point, like an mIoU."""
 HIDDEN = re.compile(
     r"<!-- table: .*?<!-- end -->|^```.*?^```|`[^`]*`|<!--.*?-->|\]\([^)]*\)|\$[^$\n]*\$", re.MULTILINE | re.DOTALL
 )
 
 
 def fill(page: str, folder: Path = RESULTS, beside: Path = RESULTS) -> str:
-    """A document with the tables between its marks, and its figures, as the results have them.
+    """Fill the tables and figures of a document from the results.
 
     beside: the folder of the document, for links to results.
     """
@@ -50,16 +50,16 @@ def fill(page: str, folder: Path = RESULTS, beside: Path = RESULTS) -> str:
 
 
 def _old_table(page: str, name: str) -> str:
-    """The table of a program that has no result yet: what the page shows, marked as such."""
+    """The table that the page shows for a program without a result, with a note that says so."""
     (run,) = (run for run in RUNS if run.name == name)
     body = page.partition(BEGIN.format(name))[2].partition(END)[0]
     table = "\n".join(line for line in body.splitlines() if line.startswith("|"))
-    note = f"`{run.typed}` (the result was not kept; `make benchmarks ONLY={name}` measures it again)"
+    note = f"`{run.command_line}` (the result was not kept; `make benchmarks ONLY={name}` measures it again)"
     return "\n\n".join(filter(None, (note, table)))
 
 
 def write_documents() -> list[Path]:
-    """Write every document anew; those that changed."""
+    """Rewrite every document; returns those that changed."""
     changed = []
     for path in DOCUMENTS:
         before = path.read_text(encoding="utf-8")
@@ -71,9 +71,9 @@ def write_documents() -> list[Path]:
 
 
 def unexplained_numbers(page: str) -> list[str]:
-    """The numbers of a document that look measured and that are neither a figure nor in a table written from results.
+    """Numbers, with words around, that look measured but are neither a figure nor in a generated table.
 
-    Code, links and the columns in which a table quotes the paper do not count. Each comes with the words around it.
+    Code, links and the columns of a table that quote the paper do not count.
     """
     page = FIGURE.sub(lambda match: "#" * len(match[0]), page)
     page = HIDDEN.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), _without_quotes(page))
@@ -81,7 +81,7 @@ def unexplained_numbers(page: str) -> list[str]:
 
 
 def _without_quotes(page: str) -> str:
-    """The document without the columns of tables whose heading begins with "paper"."""
+    """Remove the columns of tables whose heading begins with "paper"."""
     lines, quoted = [], set[int]()
     for line in page.split("\n"):
         cells = line.split("|")

@@ -37,22 +37,22 @@ SHORT = {
     "ddrnet39-exports": "ddrnet39-camvid",
     "streets": "ddrnet23-slim-streets",
 }
-"""Short names of results; of all others the prefix below may be left out."""
+"""Short names of results."""
 PREFIXES = {"slim-": "ddrnet23-slim-camvid-", "ddrnet39-": "ddrnet39-camvid-"}
 FIGURE = re.compile(
     r"(?<![\d.,])(?P<sign>[+−-]?)(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)(?P<unit>[^\d\n<>|]{0,8}?)<!--=(?P<name>[^>\n]+?)-->"
 )
 MARK = re.compile(r"<!--=[^>]*-->")
 Numbers = Mapping[str, Mapping[str, float]]
-"""By row, then by what they are."""
+"""Numbers by the name of the row, then by their own name."""
 
 
 class NoResultError(LookupError):
-    """The run that gives a figure is known, but it has no result yet."""
+    """The run of a figure has no result yet."""
 
 
 def figure(name: str) -> float:
-    """The number that a name stands for."""
+    """Look up a number by its name."""
     parts = name.split("/")
     if len(parts) != 3:
         raise KeyError(f"a figure is called RESULT/ROW/NUMBER; got {name!r}")
@@ -66,7 +66,7 @@ def figure(name: str) -> float:
 
 
 def write_figures(page: str) -> str:
-    """A document with every figure as the results have it; those whose result is not there yet stay as they are."""
+    """Write every figure of a document from the results. Figures whose run has no result yet stay as they are."""
 
     def write(match: re.Match[str]) -> str:
         try:
@@ -79,7 +79,7 @@ def write_figures(page: str) -> str:
 
 
 def format_number(value: float, sign: str, like: str) -> str:
-    """A number with as many decimals as another one, and with a sign if that had one."""
+    """Format a number with as many decimals as `like`, and with a sign if there was one."""
     decimals = len(like.partition(".")[2])
     text = f"{abs(value):,.{decimals}f}"
     is_zero = not text.strip("0.,")
@@ -94,7 +94,7 @@ def figure_names(page: str) -> list[str]:
 
 
 def full_name(result: str) -> str:
-    """The name of a result's file from the name in a figure."""
+    """The name of a run from its short name in a figure."""
     if result in SHORT:
         return SHORT[result]
     prefix = next((prefix for prefix in PREFIXES if result.startswith(prefix)), "")
@@ -135,7 +135,7 @@ def _benchmark_numbers(result: BenchmarkResult) -> Numbers:
 
 
 def row_name(row: BenchmarkRow | RealtimeRow) -> str:
-    """What figures call a row of a benchmark."""
+    """The name of a row of a benchmark in figures."""
     return row.method.name.replace(" on every frame", "")
 
 
@@ -242,7 +242,7 @@ def _known(row: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def list_figures(prefix: str) -> list[str]:
-    """Lines with the name and the number of every figure whose name begins like this."""
+    """A line with name and value of every figure whose name begins with `prefix`."""
     lines = []
     short = {long: name for name, long in SHORT.items()}
     for run in RUNS:

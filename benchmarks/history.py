@@ -1,4 +1,4 @@
-"""Which commit a result was measured at, and how many commits have changed the measured code since."""
+"""The commit that a result was measured at, and how many commits have changed the measured code since."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MEASURED = (
     "weights",
     *(f":(exclude)src/stmg/{folder}" for folder in ("cli", "jobs", "serve", "training")),
 )
-"""What a result of `stmg benchmark`, `evaluate` or `ablate` depends on, as git pathspecs. Documents are not in it."""
+"""The code that results of `stmg benchmark`, `evaluate` and `ablate` depend on, as git pathspecs."""
 LENGTH = 12
 STAMP = re.compile(rf"(?P<version>[^+]+)\+g(?P<commit>[0-9a-f]{{{LENGTH}}})(?P<dirty>\.dirty)?")
 
 
 @dataclass(frozen=True)
 class Commit:
-    """The code that is measured."""
+    """A commit, and whether the code was exactly that."""
 
     hash: str
     dirty: bool
@@ -47,7 +47,7 @@ def current_commit(paths: tuple[str, ...] = MEASURED, root: Path = ROOT) -> Comm
 
 
 def why_outdated(version: str | None, paths: tuple[str, ...] = MEASURED, root: Path = ROOT) -> str:
-    """Why a result of this version of stmg is not one of the code as it is now; empty if it is."""
+    """Why a result of this version of stmg is not of the current code; empty if it is."""
     commit = read_commit(version)
     if commit is None:
         return "from before commits were recorded"
@@ -64,7 +64,7 @@ def why_outdated(version: str | None, paths: tuple[str, ...] = MEASURED, root: P
 
 
 def stamp_file(path: Path, commit: Commit) -> None:
-    """Write the commit into the version that a result in JSON names."""
+    """Add the commit to the version of stmg in a result."""
     content = json.loads(path.read_text(encoding="utf-8"))
     machine = content["machine"]
     machine["stmg"] = commit.stamp(machine["stmg"] or "0")

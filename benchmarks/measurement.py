@@ -1,4 +1,4 @@
-"""What a program of this folder measured: rows of numbers, stored as JSON and shown as a table."""
+"""Measurements of the programs in this folder: rows of numbers, stored as JSON and shown as a table."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Measurement:
     machine: Machine
     title: str
     columns: dict[str, tuple[str, str]]
-    """By the name of the number in each row: the heading and the format, such as `{:.1f} ms`."""
+    """Heading and format, such as `{:.1f} ms`, of each column, by the name of its number in the rows."""
     rows: dict[str, Row]
     note: str = ""
     data: dict[str, Any] = field(default_factory=dict)
-    """What a picture needs beside the rows."""
+    """Anything else, such as the points of a plot."""
 
     def table(self) -> TextTable:
         columns = {
@@ -60,7 +60,7 @@ def write_measurement(measurement: Measurement, path: Path) -> None:
 
 
 def make_parser(program: str, description: str | None) -> argparse.ArgumentParser:
-    """A parser for a program of this folder, with the option that says where its result goes."""
+    """A parser for a program of this folder, with the option `--out`."""
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks.{program}",
         description=description,
@@ -71,7 +71,7 @@ def make_parser(program: str, description: str | None) -> argparse.ArgumentParse
 
 
 def typed_command(program: str, arguments: list[str]) -> str:
-    """What a reader types to get a result again: without `--out` and its value."""
+    """The command that repeats a measurement, without `--out`."""
     words = list(arguments)
     if "--out" in words:
         at = words.index("--out")
@@ -89,7 +89,7 @@ def finish(
     note: str = "",
     data: dict[str, Any] | None = None,
 ) -> None:
-    """Print what a program measured, and write it to a file."""
+    """Print a measurement and write it to a file."""
     measurement = Measurement(
         command=typed_command(program, sys.argv[1:]),
         machine=this_machine(),

@@ -1,4 +1,4 @@
-"""What partial frames lose and cost, in three views.
+"""Accuracy and cost of partial frames, in three views.
 
 python -m benchmarks.partial_frames stream MODEL CAMVID   # every second frame of a drive: scale, blocks, motion
 python -m benchmarks.partial_frames gain MODEL CAMVID     # by the gain of the spatial mask, on stills set in motion
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def measure_streams(segmenter: VideoSegmenter, arguments: Namespace) -> tuple[Rows, str]:
-    """Whole streams in which every second frame is partial, or the paper's scheduler chooses."""
+    """Run whole streams in which every second frame is partial, or the paper's scheduler chooses."""
     video = load_into_memory(open_dataset(arguments.data), "val", SIZE, None)
     base = stream_figures(segmenter.another(**EVERY_FRAME), video, "val", SIZE)
     rows: Rows = {}
@@ -76,7 +76,7 @@ def measure_streams(segmenter: VideoSegmenter, arguments: Namespace) -> tuple[Ro
 
 
 def list_streams(segmenter: VideoSegmenter, arguments: Namespace) -> Iterator[tuple[str, VideoSegmenter]]:
-    """What to try, one after the other: a changed threshold holds until the next row."""
+    """The streams to run, by name. They share a network, so run each before taking the next."""
     scale = arguments.scale
     still: dict[str, Any] = {"scheduler": FixedPeriod(2), "motion": "none", "max_change": None, "partial_scale": scale}
     yield "at full scale, pruning alone", segmenter.another(**{**still, "partial_scale": 1.0})
@@ -104,7 +104,7 @@ class Pair(NamedTuple):
     features: Any
     """Of the frame before."""
     labels: Labels
-    """Of the frame before, as the network has them."""
+    """Of the frame before, by the whole network."""
     truths: tuple[Labels | None, Labels]
 
 
@@ -162,7 +162,7 @@ def drive_pairs(data: str) -> Iterator[tuple[Sequence[Any], tuple[None, Labels]]
 
 
 def compute_pairs(runtime: Runtime, pairs: Iterator[tuple[Any, Any]], *, both: bool) -> tuple[list[Pair], float]:
-    """What partial frames are computed from, and the mIoU of whole frames: of the second of each pair, or of both."""
+    """Compute pairs of frames whole. Returns them, and the mIoU of the second frames, or of both."""
     computed, counts = [], ConfusionMatrix(runtime.num_classes or 0)
     for images, truths in track(pairs, "pairs", console=Console(stderr=True)):
         before, now = map(runtime.prepare, images)
@@ -179,7 +179,7 @@ def compute_pairs(runtime: Runtime, pairs: Iterator[tuple[Any, Any]], *, both: b
 def score(
     runtime: Runtime, pairs: Sequence[Pair], masks: Sequence[Masks], scale: float, *, both: bool
 ) -> tuple[float, float]:
-    """mIoU, and the MACs of the partial frames in percent of whole ones."""
+    """The mIoU with partial frames, and their MACs in percent of whole ones."""
     counts, macs = ConfusionMatrix(runtime.num_classes or 0), []
     whole = runtime.cost(SIZE, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)
     for pair, used in zip(pairs, masks, strict=True):
@@ -193,7 +193,7 @@ def score(
 
 
 def without_second_stage(runtime: TorchRuntime) -> TorchRuntime:
-    """The runtime with the base network's weights on partial frames too: nothing is fine-tuned."""
+    """A runtime that uses the base network's weights on partial frames too: nothing is fine-tuned."""
     network = copy.deepcopy(runtime.original)
     if network.second is not None:
         network.second.load_state_dict(network.network.state_dict())

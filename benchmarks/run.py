@@ -1,4 +1,4 @@
-"""A run: a command that writes a result, where that result is kept, and how it is read."""
+"""A run: a command that writes a result, and where that result is stored."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from stmg.evaluation.results import Result
 from stmg.evaluation.storage import read_result
 
 CAMVID = "CAMVID"
-"""Stands for the folder of the dataset in commands; `--data` says where it is."""
+"""Placeholder for the folder of the dataset in commands; `--data` gives the folder."""
 RESULTS = ROOT / "benchmarks" / "results"
 PARTS = "parts"
-"""The folder in it for the results of this folder's programs; `stmg report` reads those of stmg beside it."""
+"""Subfolder for measurements of the programs in this folder, which `stmg report` cannot read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A command that writes a result: of stmg, or a program of this folder."""
+    """A command that writes a result: `stmg`, or a program of this folder."""
 
     name: str
-    """Of the result's file."""
+    """Also the name of the result's file."""
     page: str = ""
     """The page that shows the result; programs have a table of their own, by name, on any page."""
     command: tuple[str, ...]
@@ -34,26 +34,26 @@ class Run:
     program: str = ""
     """A module of this folder; empty for a command of stmg."""
     exports: tuple[tuple[str, ...], ...] = ()
-    """Commands of stmg that have to be carried out before."""
+    """Commands of stmg that have to run first."""
     needs: str = ""
-    """What the command needs that no other command makes; such a run is carried out by hand."""
+    """An input that no command here makes; such a run is started by hand."""
     network: str = ""
-    """Whose rows of the summary the result may give; empty for settings other than its own."""
+    """The network whose rows in the summary this result gives; empty if it does not use the network's own settings."""
     runtime: str = "PyTorch"
-    """Of the model itself; exports beside it have their own."""
+    """Runtime of the model itself; exports beside it have their own."""
     rows: tuple[Method, ...] = ()
-    """Those that the result is there to give."""
+    """Rows of the summary that this result gives."""
 
     @property
-    def typed(self) -> str:
-        """What a reader types, and what the result says of itself."""
+    def command_line(self) -> str:
+        """The command as a reader types it and as the result records it."""
         if self.program:
             return shlex.join(["python", "-m", f"benchmarks.{self.program}", *self.command])
         return shlex.join(["stmg", *self.command, "--out", f"results/{self.name}"])
 
     @property
     def file(self) -> str:
-        """Of the result, in the folder of results."""
+        """The result's file in the folder of results."""
         return f"{PARTS}/{self.name}.json" if self.program else f"{self.name}.json"
 
     @property
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """What the result depends on, as git pathspecs."""
+        """The code that the result depends on, as git pathspecs."""
         if not self.program:
             return MEASURED
         more = {"batch": ("src/stmg/jobs",), "serving": ("src/stmg/serve",)}.get(self.program, ())
@@ -73,7 +73,7 @@ Stored = Result | Measurement
 
 
 def read_stored(run: Run, folder: Path | None = None) -> Stored | None:
-    """The result of a run; None if there is none that this version can read."""
+    """Read the result of a run; None if there is none that this version can read."""
     path = (folder or RESULTS) / run.file
     if run.program:
         return read_measurement(path) if path.is_file() else None

@@ -14,7 +14,7 @@ RUNTIMES = {
     "OpenVINO": replace(BASE, runtime="openvino", bits=32),
     "OpenVINO INT8": replace(BASE, runtime="openvino", bits=8),
 }
-"""By what the summary calls them: the base network on each."""
+"""The base network on each runtime, by the name of the runtime in the summary."""
 EXPORTS = {
     "onnx": ("--to", "onnx"),
     "openvino": ("--to", "openvino"),
@@ -36,11 +36,11 @@ TRIAL = {
     "serving": "--count 2 --minutes 0.3",
     "speed": "--repeats 2",
 }
-"""What makes a command short, by verb or program; the last value of an option counts. Others are short enough."""
+"""Options that shorten a command, by verb or program. The last value of an option counts."""
 
 
 def on_runtime(method: Method, runtime: str) -> Method:
-    """A method of the model itself, said of the runtime that the model had."""
+    """A method of the model itself, with the runtime of the model filled in."""
     base = RUNTIMES[runtime]
     return method if method.runtime else replace(method, runtime=base.runtime, bits=base.bits)
 
@@ -60,7 +60,7 @@ def _exports(model: str, folder: str, *kinds: str) -> tuple[tuple[str, ...], ...
 
 
 def _camvid_runs(model: str, short: str, minutes: tuple[float, float], *, paper: bool) -> tuple[Run, Run]:
-    """A network trained on CamVid: as exports, in turns, and in PyTorch."""
+    """The runs of a network trained on CamVid: its exports in turns, and PyTorch."""
     folder = f"exports/{short}"
     exported = Run(
         name=model,

@@ -1,4 +1,4 @@
-"""What serving takes: many rendered streams over one network for minutes, and many viewers of one stream against one.
+"""Resources of `stmg serve`: many rendered streams over one network, and many viewers of one stream.
 
 python -m benchmarks.serving streams --count 16 --fps 5 --minutes 10
 python -m benchmarks.serving viewers --count 50
@@ -44,12 +44,12 @@ COLUMNS = {
         "sent": ("MB/s", "{:.0f}"),
     },
 }
-"""By what is measured."""
+"""The columns of each measurement."""
 
 
 @contextmanager
 def serve(streams: list[dict[str, object]], model: str) -> Iterator[tuple[str, psutil.Process]]:
-    """The address of a server in a process of its own, and that process."""
+    """Start a server in a process of its own; gives its URL and the process."""
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "streams.yaml"
         config.write_text(json.dumps({"model": model, "streams": streams}))
@@ -77,20 +77,20 @@ def get(url: str, path: str) -> list[dict[str, dict[str, Any]]]:
 
 
 def run_streams(count: int, fps: float, minutes: float, model: str) -> dict[str, Row]:
-    """Serve so many streets at once; medians of what a look every 15 seconds saw, and the memory at the end."""
+    """Serve `count` streets at once. Gives medians of samples every 15 seconds, and the memory at the end."""
     streams: list[dict[str, object]] = [
         {"name": f"street-{number}", "source": f"street:{900_200 + number}", "fps": fps} for number in range(count)
     ]
     with serve(streams, model) as (url, process):
         begun = time.monotonic()
-        looks: list[dict[str, float]] = []
+        samples: list[dict[str, float]] = []
         while time.monotonic() - begun < 60 * minutes:
             before, then = sum(process.cpu_times()[:2]), time.monotonic()
             time.sleep(15)
             cores = (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - then)
             figures = [stream["figures"] for stream in get(url, "/api/streams")]
             rates = [figure["process_fps"] for figure in figures]
-            looks.append(
+            samples.append(
                 {
                     "fps": sum(rates),
                     "slowest": min(rates),
@@ -101,22 +101,24 @@ def run_streams(count: int, fps: float, minutes: float, model: str) -> dict[str,
                     "MB": process.memory_info().rss / 1e6,
                 }
             )
-            print(", ".join(f"{key} {value:.1f}" for key, value in looks[-1].items()), flush=True)
-    third = max(1, len(looks) // 3)
-    first, last = (statistics.fmean(look["MB"] for look in part) for part in (looks[third : 2 * third], looks[-third:]))
-    row = {key: statistics.median(look[key] for look in looks) for key in looks[0]}
-    row |= {"dropped": looks[-1]["dropped"], "MB": looks[-1]["MB"], "growth": last - first}
+            print(", ".join(f"{key} {value:.1f}" for key, value in samples[-1].items()), flush=True)
+    third = max(1, len(samples) // 3)
+    first, last = (
+        statistics.fmean(sample["MB"] for sample in part) for part in (samples[third : 2 * third], samples[-third:])
+    )
+    row = {key: statistics.median(sample[key] for sample in samples) for key in samples[0]}
+    row |= {"dropped": samples[-1]["dropped"], "MB": samples[-1]["MB"], "growth": last - first}
     return {f"{count} streams of {fps:g} FPS, {minutes:g} minutes": row}
 
 
 def run_viewers(count: int, model: str, seconds: float = 15.0, rounds: int = 4) -> dict[str, Row]:
-    """One viewer and many in turns; the processor time of the server in each turn."""
+    """Connect one viewer and many in turns; gives the processor time of the server with each."""
     with serve([{"name": "street", "source": "street:900107"}], model) as (url, process):
         costs: dict[int, list[float]] = {1: [], count: []}
         sent: dict[int, list[float]] = {1: [], count: []}
         for _ in range(rounds):
             for number in costs:
-                with look(url, number) as received:
+                with watch_overlay(url, number) as received:
                     time.sleep(2)
                     before, frames = sum(process.cpu_times()[:2]), sum(received)
                     time.sleep(seconds)
@@ -135,8 +137,8 @@ def run_viewers(count: int, model: str, seconds: float = 15.0, rounds: int = 4) 
 
 
 @contextmanager
-def look(url: str, count: int) -> Iterator[list[int]]:
-    """So many viewers of the overlay, who read as fast as it comes; the bytes that each received."""
+def watch_overlay(url: str, count: int) -> Iterator[list[int]]:
+    """Connect `count` viewers of the overlay, which read as fast as they can; gives the bytes received by each."""
     address = urlsplit(url)
     received, stopped, threads = [0] * count, threading.Event(), []
     request = f"GET /api/streams/street/overlay.mjpg HTTP/1.1\r\nHost: {address.netloc}\r\n\r\n".encode()

@@ -1,4 +1,4 @@
-"""What makes a network faster on this machine, one thing against another in turns.
+"""Speed of a network on this machine: steps of optimization, closed gates and carried frames, measured in turns.
 
 python -m benchmarks.speed pytorch [--network ddrnet39]   # inference mode, folding, channels last, torch.compile
 python -m benchmarks.speed skipping                       # closed gates, and a carried frame against a key frame
@@ -69,11 +69,11 @@ def main() -> None:
 
 
 def in_turns(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    """Milliseconds of each way, in turns, so that all meet the same machine; the first turns do not count."""
+    """Time each function in turns, so that all meet the same machine; milliseconds without the first turns."""
     spent: dict[str, list[float]] = {how: [] for how in ways}
     order = deque(ways)
     for turn in range(repeats + WARM_UP):
-        order.rotate()  # whoever comes first finds the caches cold
+        order.rotate()  # the first of a turn finds cold caches
         for how in order:
             started = time.perf_counter()
             ways[how]()
@@ -83,7 +83,7 @@ def in_turns(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list
 
 
 def _row(times: Sequence[float], others: Sequence[float]) -> dict[str, float]:
-    """Medians in milliseconds, and the one in percent of the other, turn by turn."""
+    """Medians in milliseconds, and the first in percent of the second, turn by turn."""
     low, middle, high = quantiles([100 * one / other for one, other in zip(times, others, strict=False)], n=4)
     return {"ms": median(times), "other": median(others), "share": middle, "low": low, "high": high}
 

@@ -1,4 +1,4 @@
-"""Tables: what BENCHMARKS.md and its pages show of the results of the runs."""
+"""Tables of BENCHMARKS.md and its pages, from the results."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ HEADINGS = (
 
 @dataclass(frozen=True)
 class Source:
-    """Where rows come from: a run and its result."""
+    """A run and its result, where rows of the summary come from."""
 
     run: Run
     result: BenchmarkResult
 
     def rows(self) -> dict[Method, Mapping[str, float]]:
-        """The numbers of every row, those of the model itself under the runtime it had."""
+        """The numbers of every row, with the runtime of the model filled in where a row names none."""
         (at_size,) = self.result.sizes
         numbers = numbers_of(self.result)
         rows: list[BenchmarkRow | RealtimeRow] = [*at_size.rows, *at_size.realtime]
@@ -58,7 +58,7 @@ class Source:
 
 
 def summary_cells(network: str, method: Method, numbers: Mapping[str, float]) -> tuple[str, ...]:
-    """A row of the summary, up to the machine."""
+    """The cells of a row of the summary, up to the machine."""
     gain = number(numbers.get("gain"), 2, "×", "")
     if method.bits == 8 and "gain of FP32" in numbers:
         gain += f" ({numbers['gain of FP32']:.2f}× of FP32)"
@@ -77,7 +77,7 @@ def summary_cells(network: str, method: Method, numbers: Mapping[str, float]) ->
 
 
 def summary(folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -> str:
-    """Every network in every mode on every runtime, and under it where each row comes from."""
+    """A table of every network in every mode on every runtime, and the source of each row below it."""
     sources = [
         Source(run, result)
         for run in runs
@@ -104,7 +104,7 @@ def summary(folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -> str:
 
 
 def minutes(runs: Sequence[Run] = RUNS) -> str:
-    """How long all runs take."""
+    """A line that says how long all runs take."""
     total = sum(run.minutes for run in runs)
     return (
         f"{len(runs)} runs, about {total:.0f} minutes in all on two cores: an estimate, the sum of those of the runs."
@@ -112,17 +112,17 @@ def minutes(runs: Sequence[Run] = RUNS) -> str:
 
 
 def run_list(runs: Sequence[Run] = RUNS) -> str:
-    """The runs with their commands."""
+    """A table of the runs with their commands."""
     lines = []
     for run in runs:
         exports = [f"`stmg {' '.join(command)}`" for command in run.exports]
         exports += [f"by hand: it needs {run.needs}"] if run.needs else []
-        lines.append((run.name, f"{run.minutes:g}", "<br>".join((*exports, f"`{run.typed}`"))))
+        lines.append((run.name, f"{run.minutes:g}", "<br>".join((*exports, f"`{run.command_line}`"))))
     return _markdown(("run", "minutes", "commands"), lines)
 
 
 def page_tables(page: str, folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -> str:
-    """The results of the runs that belong on a page, and the names of those that are not there."""
+    """The tables of a page, and the names of its runs without a result."""
     mine = {run: read_stored(run, folder) for run in runs if run.page == page}
     parts = []
     for run, result in mine.items():
@@ -135,7 +135,7 @@ def page_tables(page: str, folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -
 
 
 def program_table(run: Run, link: str, folder: Path = RESULTS) -> str | None:
-    """What a program of this folder measured; None if its result is not there yet.
+    """The table of a program of this folder; None if it has no result yet.
 
     link: to the folder of results from where the table is shown.
     """
@@ -147,7 +147,7 @@ def program_table(run: Run, link: str, folder: Path = RESULTS) -> str | None:
 
 
 def _main_tables(result: Stored) -> list[TextTable]:
-    """What a page shows of a result; `stmg report` shows all of it."""
+    """The tables of a result that a page shows; `stmg report` shows all."""
     if isinstance(result, EvaluationResult):
         return evaluation_tables(result)[:1]
     if isinstance(result, AblationResult):

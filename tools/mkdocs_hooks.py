@@ -24,11 +24,11 @@ PROJECT_FILES = {
     "project/reliability.md": "RELIABILITY.md",
     "project/changelog.md": "CHANGELOG.md",
 }
-"""Pages by the files of the repository that they show; one that is not there has no page."""
+"""Files of the repository that are pages of the site, by page; a missing file has no page."""
 
 
 def make_pages() -> dict[str, str]:
-    """The text of every page, and every schema, that is not written by hand."""
+    """The text of every generated page and schema, by path."""
     pages = {
         "reference/cli/index.md": commands.index_page(),
         "reference/recipe.md": files.recipe_page(),
@@ -50,7 +50,7 @@ def make_pages() -> dict[str, str]:
 
 
 def _site_links(text: str, page: str, name: str) -> str:
-    """Markdown whose links to files that are pages lead there; to files that the site does not have, they are text."""
+    """Point links to files of the repository at their pages; links to files without a page become text."""
     pages = {file: page for page, file in PROJECT_FILES.items()}
 
     def link(match: re.Match[str]) -> str:
@@ -68,7 +68,7 @@ def _site_links(text: str, page: str, name: str) -> str:
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """In the navigation, `folder/*` stands for every generated page of a folder."""
+    """Expand `folder/*` in the navigation to every generated page of the folder."""
     config.nav = _expand(config.nav, list(make_pages()))
     return config
 
@@ -84,12 +84,12 @@ def _expand(entry: Any, pages: list[str]) -> Any:
 
 
 def _as_list(expanded: Any, item: Any) -> list[Any]:
-    """Pages that took the place of `folder/*` in a list go into that list."""
+    """Splice the pages of `folder/*` into the list it stands in."""
     return expanded if isinstance(expanded, list) and isinstance(item, str) else [expanded]
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links of a written page to files of the repository that are pages lead there."""
+    """Point links of a page to files of the repository at their pages."""
     name = page.file.src_uri
     return _site_links(markdown, name, f"docs/{name}") if (ROOT / "docs" / name).is_file() else markdown
 

@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def draw_distortion(path: Path, points: Path) -> None:
-    """How the share of pruned blocks goes with the distortion, as `benchmarks/distortion_bias.py` measured it."""
+    """Plot the share of pruned blocks against the distortion, from the result of `benchmarks/distortion_bias.py`."""
     content = json.loads(points.read_text())
     series = {
         "trained with the distortion bias": ("ddrnet39-dbb, with the bias", COMPUTED),
@@ -85,7 +85,7 @@ def draw_distortion(path: Path, points: Path) -> None:
 def run(
     segmenter: stmg.VideoSegmenter, frames: Sequence[Image], mode: str, period: int, motion: str
 ) -> list[FrameResult]:
-    """A stream with one frame in `period` computed and the others carried."""
+    """Run a stream with one frame in `period` computed and the others carried."""
     scheduler = stmg.FixedPeriod(period, stmg.Level.CARRY)
     fixed = segmenter.another(scheduler=scheduler, offline=scheduler, motion=motion, fusion=0)
     return list(fixed.stream(frames, mode=mode))
@@ -100,7 +100,7 @@ def score(results: Sequence[FrameResult], truths: Truths) -> float:
 
 
 def draw_front(path: Path, segmenter: stmg.VideoSegmenter) -> None:
-    """The same frames by the network itself, by copied labels and by stmg as the model has it, moving."""
+    """Animate the same frames by the network on every frame, by copied labels and by stmg."""
     frames, truths = map(list, zip(*render(STREET, MOVING, SIZE, fps=FPS), strict=True))
     whole = list(segmenter.another(scheduler="always-key").stream(frames))
     copied = run(segmenter, frames, "online", COPY_PERIOD, "none")
@@ -192,7 +192,7 @@ def draw_drift(path: Path, segmenter: stmg.VideoSegmenter, frames: Sequence[Imag
 def draw_trade(
     path: Path, segmenter: stmg.VideoSegmenter, frames: Sequence[Image], truths: Truths, whole: Sequence[FrameResult]
 ) -> None:
-    """What each way loses with one frame in so many computed."""
+    """Plot the loss of each method against the share of frames computed."""
     base = score(whole, truths)
     ways = {
         "labels copied": ("online", "none", "#90a4ae"),
@@ -223,12 +223,12 @@ def _save(figure: Any, path: Path) -> None:
 
 
 def write_panels(path: Path, panels: dict[str, Image], columns: int | None = None) -> None:
-    """Panels beside each other, as a picture."""
+    """Save panels side by side as a picture."""
     cv2.imwrite(str(path), join_panels(panels, columns)[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 82])
 
 
 def join_panels(panels: dict[str, Image], columns: int | None = None) -> Image:
-    """Panels beside each other, each with its title."""
+    """Draw panels side by side, each with its title."""
     tiles = []
     for title, panel in panels.items():
         height = round(WIDTH * panel.shape[0] / panel.shape[1])

@@ -23,7 +23,7 @@ from stmg.networks.packing import BITS
 from stmg.streaming.motion import MOTION_ESTIMATORS
 
 ROOT = Path(__file__).parents[1]
-SHIPPED, BESIDE = ROOT / "src" / "stmg" / "weights", ROOT / "weights"
+PACKAGED, IN_REPOSITORY = ROOT / "src" / "stmg" / "weights", ROOT / "weights"
 
 
 def main() -> None:
@@ -36,9 +36,9 @@ def main() -> None:
     parser.add_argument("--offline", help="likewise, of offline mode")
     parser.add_argument("--partial-scale", type=float, help="of partial frames")
     parser.add_argument("--fusion", type=float, help="share of the last key frame in the next one")
-    parser.add_argument("--corrector", type=Path, help="folder that stmg adapt wrote, whose corrector goes with it")
+    parser.add_argument("--corrector", type=Path, help="folder of stmg adapt with the corrector to ship")
     parser.add_argument("--motion", choices=list(MOTION_ESTIMATORS), help="how the state is warped")
-    parser.add_argument("--evaluation", type=Path, help="evaluation.json of stmg evaluate, whose figures to note")
+    parser.add_argument("--evaluation", type=Path, help="evaluation.json of stmg evaluate, to note its numbers")
     parser.add_argument("--bits", type=int, choices=BITS, default=16, help="of each weight on disk")
     arguments = parser.parse_args()
     network, card = load_network(arguments.checkpoint)
@@ -55,17 +55,17 @@ def main() -> None:
         card = replace(card, fusion=arguments.fusion)
     if arguments.motion:
         card = replace(card, motion=arguments.motion)
-    place = BESIDE if arguments.name in LARGE else SHIPPED
+    place = IN_REPOSITORY if arguments.name in LARGE else PACKAGED
     save(network, place / arguments.name, replace(card, notes=notes), bits=arguments.bits)
     if arguments.corrector:
-        for file in (CARD, WEIGHTS):  # its graph is written when the model is exported
+        for file in (CARD, WEIGHTS):  # its graph is written on export
             shutil.copyfile(arguments.corrector / file, place / arguments.name / file)
     size = sum(path.stat().st_size for path in place.rglob("*.safetensors"))
     print(f"{place / arguments.name}; all weights in {place} together {size / 1e6:.1f} MB")
 
 
 def _figures(path: Path) -> dict[str, object]:
-    """What the card says of an evaluation."""
+    """The numbers of an evaluation that a card notes."""
     result = read_result(path)
     if not isinstance(result, EvaluationResult) or result.base.cost is None or result.stream.cost is None:
         raise DataError(f"{path} is no evaluation of a PyTorch network")

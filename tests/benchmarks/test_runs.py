@@ -111,23 +111,23 @@ def test_a_kept_result_names_the_commit_that_was_measured(work, tmp_path, monkey
     commits = iter(2 * [Commit("123456789abc", False)])
     monkeypatch.setattr(program, "current_commit", lambda paths: next(commits))
     (run,) = (run for run in RUNS if run.name == "ddrnet23-slim-streets")
-    assert program.carry_out(run, work, tmp_path / "kept", set(), trial=True)
+    assert program.execute(run, work, tmp_path / "kept", set(), trial=True)
     assert json.loads((tmp_path / "kept" / run.file).read_text())["machine"]["stmg"] == "0.1.0+g123456789abc"
     commits = iter([Commit("123456789abc", False), Commit("ffffffffffff", False)])  # committed while it ran
-    assert program.carry_out(run, work, tmp_path / "kept", set(), trial=True)
+    assert program.execute(run, work, tmp_path / "kept", set(), trial=True)
     assert json.loads((tmp_path / "kept" / run.file).read_text())["machine"]["stmg"] == "0.1.0+g123456789abc.dirty"
 
 
 def test_an_export_that_several_runs_need_is_made_once(work, tmp_path):
     runs = [run for run in RUNS if run.name in ("ddrnet23-slim-camvid", "ddrnet23-slim-camvid-finer-motion")]
-    assert program.carry_out_all(runs, work, tmp_path / "kept", trial=False) == []
+    assert program.execute_all(runs, work, tmp_path / "kept", trial=False) == []
     exports = [tuple(words) for words in calls(work) if words[0] == "export"]
     assert len(exports) == len(set(exports)) == 3
 
 
 def test_runs_go_on_after_one_that_failed_and_results_are_kept(work, tmp_path, capsys):
     runs = [run for run in RUNS if run.name in ("lite0-camvid", "lite0-camvid-pytorch", "ddrnet23-slim-streets")]
-    failed = program.carry_out_all(runs, work, tmp_path / "kept", trial=False)
+    failed = program.execute_all(runs, work, tmp_path / "kept", trial=False)
     assert [run.name for run in failed] == ["lite0-camvid"]
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == [
         "ddrnet23-slim-streets.json",
@@ -137,13 +137,13 @@ def test_runs_go_on_after_one_that_failed_and_results_are_kept(work, tmp_path, c
     first, total = runs[0].minutes, sum(run.minutes for run in runs)
     assert f"1/3 lite0-camvid: about {first} min, {total} min for all that is left" in said
     # As the results say of themselves what was typed, and it is the same on every machine.
-    assert ["stmg", *calls(work)[-1]] == runs[-1].typed.split()
+    assert ["stmg", *calls(work)[-1]] == runs[-1].command_line.split()
     assert calls(work)[0][:2] == ["export", "lite0-camvid"]
 
 
 def test_a_trial_is_short(work, tmp_path):
     (run,) = (run for run in RUNS if run.name == "ddrnet23-slim-streets")
-    assert program.carry_out_all([run], work, tmp_path / "kept", trial=True) == []
+    assert program.execute_all([run], work, tmp_path / "kept", trial=True) == []
     assert calls(work)[0][-6:] == ["--frames", "6", "--repeats", "1", "--out", "results/ddrnet23-slim-streets"]
 
 
@@ -153,7 +153,7 @@ def test_ctrl_c_keeps_what_is_done_and_writes_the_tables(monkeypatch, tmp_path):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(program, "carry_out_all", stop)
+    monkeypatch.setattr(program, "execute_all", stop)
     monkeypatch.setattr(program, "write_documents", lambda: written.append(True) or [])
     monkeypatch.setattr(program, "WORK", tmp_path)
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "small-streets"])

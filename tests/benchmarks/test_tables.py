@@ -90,7 +90,7 @@ def make_result() -> BenchmarkResult:
         realtime=(live,),
     )
     return BenchmarkResult(
-        command=RUN.typed, machine=machine, model="net", source="CAMVID", repeats=1, warning="", sizes=(at_size,)
+        command=RUN.command_line, machine=machine, model="net", source="CAMVID", repeats=1, warning="", sizes=(at_size,)
     )
 
 
@@ -140,7 +140,7 @@ def test_a_run_without_a_result_is_named_and_one_with_it_shows_only_what_it_has(
 
 def test_a_page_names_the_runs_that_it_lacks(folder):
     text = page_tables("net", folder, (RUN, OTHER))
-    assert f"`{RUN.typed}` ([raw](../results/net.json))" in text
+    assert f"`{RUN.command_line}` ([raw](../results/net.json))" in text
     assert "| offline | 79.00 |" in text
     assert text.endswith("Not run yet: net-pytorch.")
 

@@ -10,7 +10,7 @@ from stmg.cli import app
 
 
 def list_commands() -> dict[str, Any]:
-    """Every command by what is typed after `stmg`."""
+    """Every command by its name on the command line."""
     group: Any = typer.main.get_command(app)
     commands = {}
     for name, command in group.commands.items():

@@ -20,7 +20,7 @@ class Field(NamedTuple):
     annotation: str
     """The type as the source has it."""
     default: Any
-    """`MISSING` if it has to be given."""
+    """`MISSING` if it is required."""
     doc: str
 
 
@@ -55,7 +55,7 @@ def _read_defaults(kind: Any) -> dict[str, Any]:
 
 
 def _read_source(kind: type) -> dict[str, tuple[str, str]]:
-    """Annotation and docstring of each field that a class itself states."""
+    """Annotation and docstring of each field that the class itself declares."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0].body  # type: ignore[attr-defined]
     found = {}
     for statement, after in zip(body, [*body[1:], None], strict=True):

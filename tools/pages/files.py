@@ -31,7 +31,7 @@ class JsonFile(NamedTuple):
     kind: type
     written_by: str
     extra: dict[str, Any]
-    """Keys beside those of the dataclass."""
+    """Keys in addition to the fields of the dataclass."""
 
 
 def list_json_files() -> list[JsonFile]:
@@ -56,7 +56,7 @@ def list_json_files() -> list[JsonFile]:
 
 
 def schema_text(file: JsonFile) -> str:
-    """The schema of a file, as the site offers it."""
+    """The schema of a file as text."""
     return json.dumps(make_schema(file.kind, file.name, file.extra), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -142,7 +142,7 @@ def json_page() -> str:
 
 
 def _nested(kind: type, seen: set[type] | None = None) -> Iterator[type]:
-    """The dataclasses that one holds, each once, outer ones first."""
+    """A dataclass and those nested in it, each once, outer ones first."""
     seen = {kind} if seen is None else seen
     for field in read_fields(kind):
         nested = nested_record(field.hint)

@@ -22,7 +22,7 @@ class Model(NamedTuple):
 
 
 def list_models() -> list[Model]:
-    """Those that come with the package, then the large ones that are in the repository."""
+    """The models in the package, then the large ones in the repository."""
     folders = {name: find_checkpoint(name) for name in shipped_names()}
     folders |= {name: ROOT / "weights" / name for name in LARGE if (ROOT / "weights" / name / CARD).is_file()}
     return [Model(name, folder, read_card(folder)) for name, folder in folders.items()]
