@@ -23,7 +23,7 @@ from stmg.jobs.batch import BatchRun
 from stmg.jobs.task import BatchSettings
 from stmg.jobs.videos import find_videos
 from stmg.jobs.worker import Pool
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 
 SIZE, RATE = (360, 480), 15
 
@@ -133,7 +133,7 @@ def measure(
     save: tuple[str, ...] | None = ("records",),
 ) -> tuple[float, float, int, int]:
     """Seconds until the first worker is ready, seconds from then on, frames, and runs of the network."""
-    settings = BatchSettings(spec=ModelSpec(name=model, threads=threads), save=save)
+    settings = BatchSettings(spec=ModelSpec(model, {"threads": threads}), save=save)
     with tempfile.TemporaryDirectory() as out:
         run = TimedRun(find_videos([videos]), settings, out, ray=ray, workers=workers)
         ended: list[float] = []

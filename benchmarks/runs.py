@@ -137,7 +137,7 @@ def _streets_run(motion: str) -> Run:
         page="streets",
         command=(
             *("evaluate", "small-streets", "street:0-0", "--mode", "offline", "--motion", motion),
-            *("--offline", "fixed:period=5,between=carry"),
+            *("--scheduler", "fixed:period=5,between=carry"),
         ),
         minutes=2,
     )
@@ -187,7 +187,7 @@ RUNS = (
         command=(
             *("benchmark", "exports/slim/onnx", CAMVID),
             *("--beside", "exports/slim/openvino", "--beside", "exports/slim/openvino-int8"),
-            *("--mode", "offline", "--offline", "drift:key_above=1.0,longest=12", *MEASURED),
+            *("--mode", "offline", "--scheduler", "drift:key_above=1.0,longest=12", *MEASURED),
         ),
         minutes=7,
     ),

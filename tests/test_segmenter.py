@@ -97,7 +97,8 @@ def test_an_open_source_is_left_to_its_owner(tmp_path):
 
 def test_a_file_is_streamed_offline_frames_online_and_the_mode_can_be_chosen(tmp_path):
     path = clip(tmp_path / "clip.mp4", 9)
-    segmenter = VideoSegmenter(colors, offline=FixedPeriod(4, Level.CARRY), scheduler=FixedPeriod(3, Level.CARRY))
+    each = {"online": FixedPeriod(3, Level.CARRY), "offline": FixedPeriod(4, Level.CARRY)}
+    segmenter = VideoSegmenter(colors, default_schedulers=each)
     keys = lambda results: [result.index for result in results if result.level is Level.KEY]  # noqa: E731
     with open_video(path) as source:
         frames = list(source)
@@ -166,17 +167,17 @@ def test_what_cannot_be_honored_is_refused_by_name(plain):
         VideoSegmenter(plain, device="cpu")
     with pytest.raises(
         SettingsError,
-        match=r"no option 'shedule'; there are mode, working_size, own_size, scheduler, .*, class_names",
+        match=r"no setting 'shedule'; there are mode, size, max_change, scheduler, .*, class_names",
     ):
         VideoSegmenter(plain, shedule="paper")
-    with pytest.raises(SettingsError, match="no option 'shedule'"):
+    with pytest.raises(SettingsError, match="no setting 'shedule'"):
         VideoSegmenter(plain).another(shedule="paper")
     with pytest.raises(ModelError, match="not a int"):
         VideoSegmenter(7)
     with pytest.raises(SettingsError, match="no precision"):
         TorchRuntime(build("small", 3), precision="int4")
     with pytest.raises(SettingsError, match="mode is one of"):
-        next(VideoSegmenter(plain).stream("no such video.mp4", mode="sideways"))
+        VideoSegmenter(plain).stream("no such video.mp4", mode="sideways")
     with pytest.raises(FrameError, match="not str"):
         VideoSegmenter(plain).step("frame.png")
 
@@ -208,12 +209,13 @@ def test_frames_may_come_in_one_buffer(mode):
             buffer[:] = picture
             yield Frame(buffer, index)
 
-    results = VideoSegmenter(colors, offline=FixedPeriod(2, Level.CARRY)).stream(reuse(), mode=mode)
+    schedulers = {"offline": FixedPeriod(2, Level.CARRY)}
+    results = VideoSegmenter(colors, default_schedulers=schedulers).stream(reuse(), mode=mode)
     for result, picture in zip(list(results), pictures, strict=True):
         assert np.array_equal(result.image, picture)
 
 
 def test_one_picture_is_not_a_video():
     with pytest.raises(FrameError, match="this is one frame; use step"):
-        list(VideoSegmenter(colors).stream(panning(1, SIZE)[0]))
+        VideoSegmenter(colors).stream(panning(1, SIZE)[0])
     assert len(list(VideoSegmenter(colors).stream(np.stack(panning(2, SIZE))))) == 2

@@ -87,7 +87,7 @@ def run(
 ) -> list[FrameResult]:
     """Run a stream with one frame in `period` computed and the others carried."""
     scheduler = stmg.FixedPeriod(period, stmg.Level.CARRY)
-    fixed = segmenter.another(scheduler=scheduler, offline=scheduler, motion=motion, fusion=0)
+    fixed = segmenter.another(scheduler=scheduler, motion=motion, fusion=0)
     return list(fixed.stream(frames, mode=mode))
 
 

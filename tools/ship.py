@@ -17,8 +17,9 @@ from stmg.errors import DataError
 from stmg.evaluation.results import EvaluationResult
 from stmg.evaluation.storage import read_result
 from stmg.models.correctors import CARD, WEIGHTS
-from stmg.models.locate import LARGE
-from stmg.models.store import load_network, save
+from stmg.models.names import LARGE
+from stmg.models.save import save
+from stmg.models.torch_models import load_network
 from stmg.networks.packing import BITS
 from stmg.streaming.motion import MOTION_ESTIMATORS
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from stmg.jobs.batch import batch
     from stmg.models.card import Card
     from stmg.models.export import export
-    from stmg.models.resolve import ModelSpec, load, resolve
-    from stmg.models.store import save
+    from stmg.models.load import load, resolve
+    from stmg.models.save import save
+    from stmg.models.spec import ModelSpec
     from stmg.outputs.sinks import Sink
-    from stmg.runtimes.normalization import Normalization
     from stmg.runtimes.torch import TorchRuntime
     from stmg.segmenter import VideoSegmenter
     from stmg.streaming.masks import Masking, Masks
@@ -44,11 +44,12 @@ if TYPE_CHECKING:
         PerFramePruning,
         Scheduler,
     )
-    from stmg.streaming.settings import StreamSettings
+    from stmg.streaming.settings import Settings
     from stmg.streaming.state import FrameResult, FrameState
     from stmg.training.adapt.model import adapt
     from stmg.training.trainer import train
     from stmg.video.frames import Frame
+    from stmg.video.normalization import Normalization
     from stmg.video.sources import open_video
 
 __version__ = "0.1.0"
@@ -78,11 +79,11 @@ __all__ = [
     "PerFramePruning",
     "Runtime",
     "Scheduler",
+    "Settings",
     "SettingsError",
     "Sink",
     "SourceLostError",
     "StmgError",
-    "StreamSettings",
     "TorchRuntime",
     "TrainingError",
     "VideoError",
@@ -105,15 +106,16 @@ __all__ = [
 _MODULES = {
     "stmg.models.card": ("Card",),
     "stmg.models.export": ("export",),
-    "stmg.models.resolve": ("ModelSpec", "load", "resolve"),
-    "stmg.models.store": ("save",),
+    "stmg.models.load": ("load", "resolve"),
+    "stmg.models.spec": ("ModelSpec",),
+    "stmg.models.save": ("save",),
     "stmg.evaluation.evaluate": ("evaluate",),
     "stmg.evaluation.results.tune": ("Goal",),
     "stmg.evaluation.tune": ("tune",),
     "stmg.gating.accelerate": ("AcceleratedNetwork", "accelerate"),
     "stmg.jobs.batch": ("batch",),
     "stmg.outputs.sinks": ("Sink",),
-    "stmg.runtimes.normalization": ("Normalization",),
+    "stmg.video.normalization": ("Normalization",),
     "stmg.runtimes.torch": ("TorchRuntime",),
     "stmg.segmenter": ("VideoSegmenter",),
     "stmg.streaming.masks": ("Masking", "Masks"),
@@ -128,7 +130,7 @@ _MODULES = {
         "PerFramePruning",
         "Scheduler",
     ),
-    "stmg.streaming.settings": ("StreamSettings",),
+    "stmg.streaming.settings": ("Settings",),
     "stmg.streaming.state": ("FrameResult", "FrameState"),
     "stmg.training.adapt.model": ("adapt",),
     "stmg.training.trainer": ("train",),

@@ -20,20 +20,23 @@ from stmg.streaming.online import Online
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
-from stmg.streaming.settings import StreamSettings, check_mode, make_settings
+from stmg.streaming.settings import MODEL, SETTINGS, Mode, Settings, check_mode, make_settings
 from stmg.streaming.state import FrameResult, FrameState
-from stmg.streaming.working_size import choose_size, restore, shrink_timed, stream_at_size
+from stmg.streaming.working_size import ANY_SIZE, choose_size, restore, shrink_timed, stream_at_size
 from stmg.video.frames import Frame, as_frame
 from stmg.video.sources import FrameSource, open_video
 
-ANY_SIZE = (360, 480)
-"""Where a network of any size is counted."""
 
-
-def default_mode(source: object) -> str:
-    """How a source is streamed if nothing is said: a file is there as a whole, a live source is not waited for."""
+def choose_mode(settings: Settings, source: object) -> Mode:
+    """The mode of a stream: the one that was given, else what the scheduler, the delay or the source suggests."""
+    if settings.mode is not None:
+        return settings.mode
+    if settings.scheduler is not None and settings.scheduler.refreshes:
+        return "online"  # the one mode with partial frames
+    if settings.delay is not None:
+        return "offline"
     if not isinstance(source, FrameSource):
-        return "online"
+        return "online"  # its frames may not be there yet
     return "realtime" if source.live else "offline"
 
 
@@ -50,21 +53,31 @@ class VideoSegmenter(Pretrained):
     """Segments one video stream. Several may share one runtime, each with its own state, in threads of their own.
 
     network: an accelerated network, a plain torch module, a runtime, or any callable from an RGB image to logits.
-    device: of a torch network; a GPU if there is one and none is given.
-    settings: how the stream is segmented; the defaults of `StreamSettings` if not given.
-    options: any field of `StreamSettings`, instead of the one in `settings`.
+    settings: how the stream is segmented; the defaults of `Settings` if not given.
+    options: fields of `Settings` by name, instead of those in `settings`; `device` is for torch networks.
 
         segmenter = stmg.VideoSegmenter(network, scheduler="paper", motion="none")  # the paper's, which is online
-        for result in segmenter.stream("drive.mp4", mode="online"):
+        for result in segmenter.stream("drive.mp4"):
             result.labels, result.level, result.plot()
     """
 
-    def __init__(
-        self, network: Any, *, device: str | None = None, settings: StreamSettings | None = None, **options: Any
-    ) -> None:
-        self.runtime: Runtime = make_runtime(network, device)
-        self.settings = make_settings(options, settings)
-        self.settings = replace(self.settings, motion=self.settings.motion.for_network(self._count_macs))
+    def __init__(self, network: Any, *, settings: Settings | None = None, **options: Any) -> None:
+        for name in options:
+            if name in SETTINGS and SETTINGS[name].group == MODEL and name not in ("device", "corrector"):
+                raise SettingsError(f"{name} is for stmg.load, which opens a model; here the network is given")
+        chosen = make_settings(options, settings)
+        if isinstance(chosen.corrector, str):
+            if chosen.corrector != "none":
+                raise SettingsError(f"corrector is a folder here ({chosen.corrector}), which stmg.load opens")
+            chosen = replace(chosen, corrector=None)
+        self.runtime: Runtime = make_runtime(network, options.get("device"))
+        own = self.runtime.input_size
+        if own is not None and chosen.size not in (None, own):
+            raise SettingsError(
+                f"size: the network computes frames of {own[0]}x{own[1]}, and no other; export it again for another"
+            )
+        self.settings = chosen
+        self.settings = replace(chosen, motion=chosen.motion.for_network(self._count_macs))
         self.online = Online(self.runtime, self.settings)
         self.state: FrameState | None = None
         self.num_frames = 0
@@ -72,14 +85,18 @@ class VideoSegmenter(Pretrained):
     @classmethod
     def from_pretrained(cls, name: str | Path, **options: Any) -> VideoSegmenter:
         """The segmenter of a shipped name, a checkpoint folder, a Hub id or an export, as `stmg.load` gives it."""
-        segmenter: VideoSegmenter = checkpoints("resolve").load(name, **options)
+        segmenter: VideoSegmenter = checkpoints("load").load(name, **options)
         return segmenter
 
     def step(self, frame: Any) -> FrameResult:
-        """Segment the next frame of the stream: RGB uint8 as numpy, torch, PyAV frame or `Frame`."""
-        size, given = self.settings.working_size, None
+        """Segment the next frame of the stream: RGB uint8 as numpy, torch, PyAV frame or `Frame`.
+
+        It is computed at `size_for` its size, as in a stream, and the result has the size of the frame.
+        """
+        frame, given = as_frame(frame), None
+        size = self.size_for(frame.size)
         if size is not None:
-            frame, given = shrink_timed(as_frame(frame), size)
+            frame, given = shrink_timed(frame, size)
         result, self.state = self.online.advance(frame, self.state, self.num_frames)
         self.num_frames += 1
         return result if given is None else restore(result, given)
@@ -91,47 +108,58 @@ class VideoSegmenter(Pretrained):
 
         source: whatever `open_video` takes (a path, a URL, a camera), which is closed at the end or when the results
             are no longer wanted; an open source; or any iterable of frames.
-        mode: offline, online or realtime; if neither it nor that of the settings is given, offline for files, realtime
-            for live sources, and online for other iterables, whose frames may not be there yet.
+        mode: offline, online or realtime; if neither it nor that of the settings is given, online for a scheduler with
+            partial frames, offline for files, realtime for live sources, and online for other iterables, whose frames
+            may not be there yet.
         executor: runs the network in realtime; streams that share one share its workers.
         """
-        if mode is not None:
-            check_mode(mode)
-        if isinstance(source, str | Path | int):
-            with closing(open_video(source)) as opened:
-                yield from self.stream(opened, mode=mode, executor=executor)
-            return
         if getattr(source, "ndim", 4) < 4:
             raise FrameError("stream takes a video, and this is one frame; use step, or give a list of frames")
-        mode = mode or self.settings.mode or default_mode(source)
+        if mode is not None:
+            self._check_mode(check_mode(mode), executor)
+        if isinstance(source, str | Path | int):
+            return self._open_and_stream(source, mode, executor)
+        chosen = check_mode(mode or choose_mode(self.settings, source))
+        self._check_mode(chosen, executor)
+        return self._stream(source, chosen, executor)
+
+    def _check_mode(self, mode: Mode, executor: Executor | None) -> None:
+        self.settings.require_mode(mode)
         if executor is not None and mode != "realtime":
             raise SettingsError(f"executor is for realtime, where the network runs in the background; mode is {mode}")
+
+    def _open_and_stream(
+        self, source: str | Path | int, mode: str | None, executor: Executor | None
+    ) -> Iterator[FrameResult]:
+        with closing(open_video(source)) as opened:
+            yield from self.stream(opened, mode=mode, executor=executor)
+
+    def _stream(self, source: Iterable[Any], mode: Mode, executor: Executor | None) -> Iterator[FrameResult]:
         self.reset()
         frames: Iterable[Any] = source
-        size = self.settings.working_size
-        if isinstance(source, FrameSource):
-            if self.size_for(source.size) != size:
-                sized = self.another(working_size=self.size_for(source.size))
-                yield from sized.stream(source, mode=mode, executor=executor)
-                return
-        elif mode != "online" and not isinstance(source, Sequence):
+        if mode != "online" and not isinstance(source, FrameSource | Sequence):
             frames = map(_copy, source)  # whoever makes the frames may use one buffer for all
         if mode == "offline":
-            yield from stream_at_size(Offline(self.runtime, self.settings).stream, frames, size)
+            yield from stream_at_size(Offline(self.runtime, self.settings).stream, frames, self.size_for)
         elif mode == "realtime":
-            yield from stream_at_size(Realtime(self.runtime, self.settings, executor).stream, frames, size)
+            yield from stream_at_size(Realtime(self.runtime, self.settings, executor).stream, frames, self.size_for)
         else:
             for frame in frames:
                 yield self.step(frame)
 
     def size_for(self, source_size: tuple[int, int] | None) -> tuple[int, int] | None:
-        """(H, W) at which a video of this size is computed; None: at its own."""
+        """(H, W) at which frames of a size are computed; None: as they are.
+
+        Every command asks here: `size_for(video.size) or video.size` is the size that the network sees. It is the size
+        that was given; else the only one that the network takes; else as many pixels as the model is meant for, in the
+        shape of the source, and never more than the source has; of a network that takes any size, the source's own.
+        """
         settings = self.settings
-        return choose_size(settings.working_size, settings.own_size, source_size, self.runtime.input_size)
+        return choose_size(settings.size, settings.model_size, source_size, self.runtime.input_size)
 
     def _count_macs(self) -> int | None:
         """Multiply-accumulates of the whole network at the size it is meant for; None where they cannot be counted."""
-        size = self.settings.working_size or self.runtime.input_size or self.settings.own_size or ANY_SIZE
+        size = self.settings.size or self.runtime.input_size or self.settings.model_size or ANY_SIZE
         cost = self.runtime.cost(size, Level.KEY, (True,) * self.runtime.num_blocks, 1.0, masked=False)
         return None if cost is None else cost.macs
 

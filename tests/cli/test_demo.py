@@ -5,7 +5,7 @@ import pytest
 from commands import run_stmg
 from stmg.cli.demo import MODEL, NEXT, STREETS
 from stmg.evaluation import comparison
-from stmg.models.locate import shipped_names
+from stmg.models.names import shipped_names
 
 
 @pytest.mark.slow

@@ -94,7 +94,7 @@ def test_the_papers_protocol_and_every_option_of_the_stream(tmp_path):
 
 
 def test_offline_at_a_budget_of_its_own(samples, tmp_path):
-    options = ("--mode", "offline", "--offline", "fixed:period=4,between=carry", "--motion", "none", "--threads", 1)
+    options = ("--mode", "offline", "--scheduler", "fixed:period=4,between=carry", "--motion", "none", "--threads", 1)
     done = run_stmg("evaluate", samples.model, samples.video, "--limit", 9, *options, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     (mode,) = read_result(tmp_path / "evaluation.json").modes
@@ -122,7 +122,7 @@ def test_realtime_with_the_intervals_that_the_network_takes(samples, tmp_path):
         (("small-streets", "street:0-0", "--mode", "fast"), "mode is one of offline, online, realtime"),
         (("small-streets", "street:0-0", "--network-intervals", "1"), "network_intervals are for realtime"),
         (("small-streets", "street:0-0", "--network-intervals", "1,x"), "such as 1,2,4; got '1,x'"),
-        (("small-streets", "street:0-0", "--mode", "online", "--offline", "drift"), "--offline is for offline mode"),
+        (("small-streets", "street:0-0", "--mode", "offline", "--scheduler", "paper"), "which only online mode does"),
     ],
 )
 def test_what_cannot_be_evaluated_is_said_in_a_line(arguments, message):

@@ -38,7 +38,7 @@ def test_a_network_without_weights_says_so(tmp_path):
         (("nothing",), "no checkpoint at nothing"),
         (("small", "--to", "tflite"), "tflite"),
         (("small", "--size", "big"), "HEIGHTxWIDTH"),
-        (("lite0-camvid", "--normalize", "half"), "normalization cannot be used with lite0-camvid"),
+        (("lite0-camvid", "--normalize", "half"), "normalize cannot be used with lite0-camvid"),
         (("lite0-camvid", "--weights", "w.pth"), "weights cannot be used with lite0-camvid"),
         (("small", "--size", "64x64", "--int8", "missing.mp4"), "missing.mp4"),
     ],

@@ -110,10 +110,10 @@ def test_realtime_on_a_file_at_full_speed_is_noted(samples, tmp_path):
     [
         (["--mode", "always"], "mode is one of offline, online, realtime; got 'always'"),
         (["--pace"], "--pace is for --mode realtime; the mode is offline"),
-        (["--delay", 8, "--mode", "online"], "--delay is for --mode offline; the mode is online"),
-        (["--scheduler", "paper", "--mode", "offline"], "only --mode online does"),
-        (["--scheduler", "drift", "--mode", "realtime"], "--scheduler cannot be used in realtime"),
-        (["--fusion", 0.2], "--fusion is for --mode online; the mode is offline"),
+        (["--delay", 8, "--mode", "online"], "delay is for offline mode; the mode is online"),
+        (["--scheduler", "paper", "--mode", "offline"], "only online mode does"),
+        (["--scheduler", "drift", "--mode", "realtime"], "cannot be used in realtime"),
+        (["--fusion", 0.2], "fusion is for online mode; the mode is offline"),
         (["--settings", "nowhere.yaml"], "nowhere.yaml cannot be read: No such file"),
     ],
 )
@@ -143,7 +143,7 @@ def test_settings_come_from_a_file_and_options_before_it(samples, tmp_path):
     assert "offline: 20 frames" in done.stdout
 
 
-def test_frames_larger_than_the_models_own_are_worked_at_smaller_and_written_at_their_own_size(samples, tmp_path):
+def test_frames_larger_than_the_models_own_are_worked_at_smaller_and_written_at_their_model_size(samples, tmp_path):
     large = clip(tmp_path / "large.mp4", 6, size=(180, 320))
     saves = ["--save", "labels", "--save", "overlay"]
     done = run_stmg("segment", large, "-m", samples.model, "-o", tmp_path / "out", *saves)

@@ -98,7 +98,7 @@ def test_an_error_in_the_users_own_function_keeps_its_traceback_and_is_no_bug_of
         ("video.mp4", "model", ["--save", "gif"], "; got 'gif'"),
         ("video.mp4", "model", ["--device", "quantum"], "no device"),
         ("video.mp4", "model", ["--precision", "fp8"], "fp8"),
-        ("video.mp4", "model", ["--runtime", "tflow"], "no runtime is called"),
+        ("video.mp4", "model", ["--runtime", "tflow"], "runtime is one of torch"),
         ("video.mp4", "model", ["--weights", "w.pth"], "weights cannot be used"),
         ("video.mp4", "model", ["--runtime", "openvino"], "stmg export"),
         ("[/x].mp4", "model", [], "[/x].mp4 holds no images"),

@@ -20,9 +20,9 @@ def test_a_folder_to_record_to_keeps_the_limits_of_the_file(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--scheduler", "always-key"), "--scheduler cannot be used in realtime"),
-        (("--fusion", "0.3"), "--fusion is for --mode online; the mode is realtime"),
-        (("--fusion", "0.3", "--settings", "{offline}"), "--fusion is for --mode online; the mode is offline"),
+        (("--scheduler", "always-key"), "cannot be used in realtime"),
+        (("--fusion", "0.3"), "fusion is for online mode; the mode is realtime"),
+        (("--fusion", "0.3", "--settings", "{offline}"), "fusion is for online mode; the mode is offline"),
     ],
 )
 def test_what_the_mode_does_not_use_is_refused(tmp_path, monkeypatch, options, message):

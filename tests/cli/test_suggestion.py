@@ -16,12 +16,11 @@ def test_what_was_typed_is_typed_again_as_far_as_it_holds():
     assert typed_options(GIVEN, OF_CHECKPOINTS) == " --network nets.py:build --threshold 0.4"
 
 
-def test_the_mode_of_a_settings_file_leaves_the_scheduler_of_online_mode_to_commands_of_several_modes(tmp_path):
+def test_the_mode_of_a_settings_file_is_not_that_of_commands_that_run_several(tmp_path):
     every = FixedPeriod(3, Level.CARRY)
     for mode in ("offline", "realtime"):
         file = tmp_path / f"{mode}.yaml"
         file.write_text(f"mode: {mode}\n")
         stream = StreamOptions(scheduler="fixed:period=3,between=carry", fusion=0.25, settings=file)
-        spec = make_spec("small-streets", ModelOptions(), stream)
-        assert (spec.streaming["scheduler"], spec.streaming["fusion"]) == (every, 0.25)
-        assert "offline" not in spec.streaming
+        settings = make_spec("small-streets", ModelOptions(), stream, several_modes=True).settings
+        assert (settings.mode, settings.scheduler, settings.fusion) == (None, every, 0.25)

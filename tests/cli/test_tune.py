@@ -1,7 +1,7 @@
 from commands import is_one_line, run_stmg
 from stmg.evaluation import tune as module
 from stmg.evaluation.storage import read_result
-from stmg.models.settings_file import read_settings
+from stmg.models.spec import read_settings
 
 
 def test_settings_for_a_video_are_chosen_checked_and_used(samples, tmp_path, monkeypatch):
@@ -20,7 +20,7 @@ def test_settings_for_a_video_are_chosen_checked_and_used(samples, tmp_path, mon
         "segment", samples.video, "--model", samples.model, "--settings", file, "--out", tmp_path / "out", "--limit", 6
     )
     assert used.returncode == 0, used.stderr
-    assert f"{read_settings(file).mode}: 6 frames" in used.stdout
+    assert f"{read_settings(file)['mode']}: 6 frames" in used.stdout
 
 
 def test_a_goal_that_is_no_share_is_said_in_a_line(samples):

@@ -11,7 +11,7 @@ import pytest
 from documents import ROOT
 from stmg.evaluation.storage import to_json
 from stmg.models.card import CARD
-from stmg.models.locate import find_checkpoint, shipped_names
+from stmg.models.names import find_checkpoint, shipped_names
 from stmg.training.recipe import Recipe, to_yaml
 
 pytest.importorskip("mkdocs")

@@ -13,7 +13,7 @@ from stmg.evaluation.benchmark import benchmark
 from stmg.evaluation.measuring import live
 from stmg.evaluation.measuring.clip import read_clip
 from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Frame
 
@@ -116,7 +116,7 @@ def test_realtime_answers_a_source_at_its_rate(run):
 @pytest.mark.parametrize("mode", ["online", "offline", "realtime"])
 def test_one_mode_alone(monkeypatch, mode):
     monkeypatch.setattr(module, "peak_memory", lambda make_segmenter, frames, mode: 1)
-    spec = ModelSpec(name="small", device="cpu", size=SIZE)
+    spec = ModelSpec("small", {"device": "cpu", "size": SIZE})
     (run,) = benchmark(spec, "street:0-0", frames=3, repeats=1, mode=mode).sizes
     assert [row.method.kind for row in run.rows] == (["base"] if mode == "realtime" else ["base", mode])
     assert len(run.passes) == (2 if mode == "offline" else 0)
@@ -142,7 +142,7 @@ def test_realtime_is_scored_on_every_frame_of_each_video(monkeypatch, dataset):
     monkeypatch.setattr(module, "read_clip", lambda *given: clip)
     monkeypatch.setattr(module, "run_live", show_truths)
     monkeypatch.setattr(module, "peak_memory", lambda make_segmenter, frames, mode: 1)
-    spec = ModelSpec(name="small-streets", device="cpu", size=SIZE)
+    spec = ModelSpec("small-streets", {"device": "cpu", "size": SIZE})
     (run,) = benchmark(spec, "street:0-0", repeats=1, mode="realtime").sizes
     assert played == [6, 2]
     assert (run.realtime[0].miou, run.realtime[0].dropped) == (100, 3)
@@ -183,12 +183,12 @@ def test_where_it_comes_from_is_stated(benchmark_result, run):
 
 def test_a_folder_that_is_no_export_is_refused(tmp_path):
     with pytest.raises(SettingsError, match="is no export; first: stmg export small-streets"):
-        benchmark(ModelSpec(name="small-streets", size=SIZE), "street:0-0", frames=2, repeats=1, beside=[tmp_path])
+        benchmark(ModelSpec("small-streets", {"size": SIZE}), "street:0-0", frames=2, repeats=1, beside=[tmp_path])
 
 
 def test_an_interruption_leaves_the_sizes_that_are_done(monkeypatch):
     monkeypatch.setattr(module, "peak_memory", lambda make_segmenter, frames, mode: 1)
-    spec = ModelSpec(name="small", device="cpu")
+    spec = ModelSpec("small", {"device": "cpu"})
 
     def stop(progress):
         if progress.size == (32, 32):

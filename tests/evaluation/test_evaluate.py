@@ -67,7 +67,8 @@ def test_the_base_agrees_with_itself_and_a_stream_is_measured_as_a_stream(datase
 
 
 def test_modes_are_measured_side_by_side_and_alone_alike(dataset, runtime):
-    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(3, Level.CARRY), offline=FixedPeriod(4, Level.CARRY))
+    each = {"online": FixedPeriod(3, Level.CARRY), "offline": FixedPeriod(4, Level.CARRY)}
+    segmenter = VideoSegmenter(runtime, default_schedulers=each)
     both = evaluate(segmenter, dataset, size=SIZE)
     assert [mode.mode for mode in both.modes] == ["online", "offline"]
     assert both.stream == both.mode("online").scores
@@ -78,7 +79,7 @@ def test_modes_are_measured_side_by_side_and_alone_alike(dataset, runtime):
 
 
 def test_offline_is_the_stream_of_each_video(dataset, runtime):
-    segmenter = VideoSegmenter(runtime, offline=FixedPeriod(4, Level.CARRY))
+    segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(4, Level.CARRY))
     mode = evaluate(segmenter, dataset, size=SIZE).mode("offline")
     counts, distances = ConfusionMatrix(dataset.num_classes), []
     for video in dataset.videos("val"):
@@ -152,7 +153,7 @@ def test_the_first_frames_and_the_masks_are_pictured(dataset, runtime):
 )
 def test_a_mask_is_called_by_what_made_it(dataset, runtime, mode, between, mask):
     every_third = FixedPeriod(3, Level.CARRY)
-    plain = VideoSegmenter(runtime, scheduler=every_third, offline=every_third)
+    plain = VideoSegmenter(runtime, scheduler=every_third)
     corrected = plain.another(corrector=Idle(dataset.num_classes, between))
     for segmenter, expected in ((plain, "what the flow leaves unexplained"), (corrected, mask)):
         pictures = evaluate(segmenter, dataset, size=SIZE, mode=mode).pictures

@@ -50,6 +50,6 @@ def test_settings_that_have_no_effect_are_not_stated():
 
 
 def test_a_segmenter_is_measured_at_the_size_that_it_is_meant_for():
-    assert open_model(VideoSegmenter(colors, own_size=(96, 128))).size == (96, 128)
-    assert open_model(VideoSegmenter(colors, own_size=(96, 128), working_size=(48, 64))).size == (48, 64)
-    assert open_model(VideoSegmenter(colors, own_size=(96, 128)), size=(24, 32)).size == (24, 32)
+    assert open_model(VideoSegmenter(colors, model_size=(96, 128))).size == (96, 128)
+    assert open_model(VideoSegmenter(colors, model_size=(96, 128), size=(48, 64))).size == (48, 64)
+    assert open_model(VideoSegmenter(colors, model_size=(96, 128)), size=(24, 32)).size == (24, 32)

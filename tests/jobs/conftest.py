@@ -9,7 +9,7 @@ from clips import clip
 from stmg.jobs.batch import BatchRun
 from stmg.jobs.task import BatchSettings
 from stmg.jobs.videos import find_videos
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 
 BOX = """
 import numpy as np
@@ -44,7 +44,7 @@ def make_run(drives):
     """A batch over videos, with the black box and its motion fixed."""
 
     def make(videos, out, *, model=drives.model, ray=None, workers=None, **options):
-        spec = ModelSpec(name=str(model), threads=1, streaming={"motion": "dis", "mode": "offline"})
+        spec = ModelSpec(str(model), {"threads": 1, "motion": "dis", "mode": "offline"})
         settings = BatchSettings(spec=spec, **{"save": ("records", "labels"), **options})
         return BatchRun(find_videos([videos]), settings, str(out), ray=ray, workers=workers)
 

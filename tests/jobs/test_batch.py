@@ -22,7 +22,7 @@ from stmg.jobs.storage import LOCK, lock_folder
 from stmg.jobs.task import BatchSettings, Part
 from stmg.jobs.videos import Video
 from stmg.jobs.worker import Worker, cut_frames
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 from stmg.streaming import offline as offline_module
 
 
@@ -43,7 +43,7 @@ def test_another_corrector_or_network_is_another_task(tmp_path):
         keys = []
         for content in (b"1", b"22"):
             files[0].write_bytes(content)
-            keys.append(BatchSettings(spec=ModelSpec(name="model", **option)).key(Video("a.mp4", "a.mp4", 1, "1")))
+            keys.append(BatchSettings(spec=ModelSpec("model", {**option})).key(Video("a.mp4", "a.mp4", 1, "1")))
         assert keys[0] != keys[1]
 
 
@@ -273,10 +273,10 @@ def stop_while_joining(run, monkeypatch):
 
 
 def test_where_parts_depend_on_each_other_nothing_is_cut(make_run, drives, tmp_path, monkeypatch):
-    spec = stmg.ModelSpec(name=drives.model, streaming={"motion": "dis"})
+    spec = stmg.ModelSpec(drives.model, {"motion": "dis"})
     assert BatchSettings(spec=spec).may_cut
     assert not BatchSettings(spec=spec, mode="online").may_cut
-    assert not BatchSettings(spec=stmg.ModelSpec(name=drives.model, streaming={"max_change": 0.02})).may_cut
+    assert not BatchSettings(spec=stmg.ModelSpec(drives.model, {"max_change": 0.02})).may_cut
     monkeypatch.setattr(task_module, "SEAM", 8)
     video = clip(tmp_path / "long.mp4", 40)
     assert len(Worker(BatchSettings(spec=spec, chunk=8), str(tmp_path))._cut(video)) == 5

@@ -17,7 +17,7 @@ import stmg
 from clips import clip
 from stmg.errors import MissingPackageError, SettingsError, install_command
 from stmg.jobs.task import BatchSettings
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 from stmg.streaming.offline import SEAM
 from zoo import panning
 
@@ -178,9 +178,9 @@ def test_a_worker_that_never_answers_does_not_hide_why_another_failed(make_run, 
         make_run(tmp_path / "0.mp4", tmp_path / "out", ray="auto").run()
 
 
-def make_pool(monkeypatch, nodes, **fields):
+def make_pool(monkeypatch, nodes, name="small", **options):
     replace_ray(monkeypatch, nodes, get=lambda reference: (), wait=lambda references, **_: (references[:1], []))
-    return RayPool(BatchSettings(spec=ModelSpec(**{"name": "small", **fields})), "out", "auto")
+    return RayPool(BatchSettings(spec=ModelSpec(name, options)), "out", "auto")
 
 
 def test_a_worker_on_a_gpu_needs_a_machine_that_has_one(monkeypatch):
@@ -190,7 +190,7 @@ def test_a_worker_on_a_gpu_needs_a_machine_that_has_one(monkeypatch):
     pool = make_pool(monkeypatch, [ALIVE, many], device="cuda:1")
     pool.start()
     assert len(pool._loading) + len(pool._idle) == 2
-    assert pool._arguments[0].spec.device == "cuda"  # the one that Ray shows it
+    assert pool._arguments[0].spec.settings.device == "cuda"  # the one that Ray shows it
 
 
 def test_workers_in_other_folders_find_the_files_of_the_model(tmp_path, monkeypatch):
@@ -204,15 +204,15 @@ def test_workers_in_other_folders_find_the_files_of_the_model(tmp_path, monkeypa
 
     spec = portable(name="run", weights=Path("weights.pth"), network="net.py:build", corrector="corrector")
     assert spec.name == str(tmp_path / "run")
-    assert spec.weights == tmp_path / "weights.pth"
-    assert spec.network == f"{tmp_path}/net.py:build"
-    assert spec.corrector == str(tmp_path / "corrector")
+    assert spec.settings.weights == tmp_path / "weights.pth"
+    assert spec.settings.network == f"{tmp_path}/net.py:build"
+    assert spec.settings.corrector == str(tmp_path / "corrector")
     assert portable(name="net.py:build").name == f"{tmp_path}/net.py:build"
     (tmp_path / "nets").mkdir()
     assert portable(name="nets:build").name == "nets:build"  # of a package that lies here
     for name in ("small", "small-streets", "owner/model", "package.module:build"):
         spec = portable(name=name, corrector="none")
-        assert (spec.name, spec.corrector) == (name, "none")
+        assert (spec.name, spec.settings.corrector) == (name, "none")
 
 
 def test_without_ray_the_extra_is_named(drives, make_run, tmp_path, monkeypatch):

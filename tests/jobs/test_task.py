@@ -9,13 +9,13 @@ import pytest
 from stmg.errors import ModelError
 from stmg.jobs.task import BatchSettings
 from stmg.jobs.videos import Video
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 
 VIDEO = Video("a.mp4", "a.mp4", 1, "1")
 
 
-def key(**fields):
-    return BatchSettings(spec=ModelSpec(**fields)).key(VIDEO)
+def key(name, **options):
+    return BatchSettings(spec=ModelSpec(name, options)).key(VIDEO)
 
 
 def save_with_external_data(path):
@@ -72,9 +72,8 @@ def test_settings_written_in_another_way_are_the_same_task(tmp_path, monkeypatch
     (tmp_path / "model").mkdir()
     monkeypatch.chdir(tmp_path)
 
-    def settings_key(save, background=None, **fields):
-        spec = ModelSpec(**fields)
-        return BatchSettings(spec=spec, save=save, background=background).key(VIDEO)
+    def settings_key(save, background=None, *, name, **options):
+        return BatchSettings(spec=ModelSpec(name, options), save=save, background=background).key(VIDEO)
 
     for one, same in (("net.py:f", "./net.py:f"), ("model", "./model"), ("model", str(tmp_path / "model"))):
         network = {} if one == "model" else {"name": one}
@@ -86,5 +85,6 @@ def test_settings_written_in_another_way_are_the_same_task(tmp_path, monkeypatch
     assert settings_key(("cutout",), "green", **plain) != settings_key(("cutout",), "red", **plain)
     assert settings_key(("labels",), **plain) != settings_key(("records",), **plain)
     streams = [{"motion": "none", "fusion": 0.5}, {"fusion": 0.5, "motion": "none"}, {"fusion": 0.4, "motion": "none"}]
-    first, second, third = (settings_key(("labels",), **plain, streaming=streaming) for streaming in streams)
+    first, second, third = (settings_key(("labels",), **plain, **streaming) for streaming in streams)
     assert first == second != third
+    assert settings_key(("labels",), **plain, size="48x64") == settings_key(("labels",), **plain, size=(48, 64))

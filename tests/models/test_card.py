@@ -7,7 +7,7 @@ import pytest
 
 from stmg.errors import ModelError, SettingsError
 from stmg.models.card import CARD, Card, card_json, parse_card, read_card
-from stmg.models.locate import find_checkpoint, shipped_names
+from stmg.models.names import find_checkpoint, shipped_names
 from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import DriftBudget
 
@@ -32,18 +32,18 @@ def test_what_is_written_is_read(tmp_path):
 @pytest.mark.parametrize("name", shipped_names())
 def test_cards_that_are_shipped_say_how_to_stream(name):
     card = read_card(find_checkpoint(name))
-    settings = card.stream_settings()
+    settings = card.settings()
     assert len(settings.class_names) == len(settings.palette) == card.num_classes
     assert settings.fusion == card.fusion
 
 
 def test_a_card_without_colors_or_settings_streams_as_any_segmenter_does():
-    settings = Card("small", 5, (64, 96)).stream_settings()
-    assert settings.scheduler == DriftBudget()
+    settings = Card("small", 5, (64, 96)).settings()
+    assert settings.scheduler_for("online") == DriftBudget()
     assert settings.masking == Masking()
     assert len(settings.palette) > 5
-    assert Card("small", 5, (64, 96), constant_mask=0.8).stream_settings().masking == Masking(spatial=0.8)
-    colored = Card("small", 2, (64, 96), palette=((1, 2, 3), (4, 5, 6))).stream_settings()
+    assert Card("small", 5, (64, 96), constant_mask=0.8).settings().masking == Masking(spatial=0.8)
+    colored = Card("small", 2, (64, 96), palette=((1, 2, 3), (4, 5, 6))).settings()
     assert np.array_equal(colored.palette, [[1, 2, 3], [4, 5, 6]])
 
 

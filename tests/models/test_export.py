@@ -16,7 +16,7 @@ from stmg.models.correctors import describe_corrector, has_corrector, load_corre
 from stmg.models.difference import Difference, _relative, compare_export
 from stmg.models.export import export_network
 from stmg.models.quantize import quantize
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 from stmg.networks import build
 from stmg.networks.corrector import SHAPES, Corrector
 from stmg.runtimes.manifest import MANIFEST, read_manifest
@@ -181,12 +181,11 @@ def test_what_cannot_be_exported_names_what_stands_in_the_way(tmp_path):
     [
         ("small", {"to": "coreml"}, "exported to onnx or openvino, not to 'coreml'"),
         ("small-streets", {"card": Card("small", 11, SIZE)}, "card cannot be used with small-streets"),
-        (stmg.ModelSpec(name="small", precision="bf16"), {}, "precision cannot be used with small: exports are"),
-        (stmg.ModelSpec(name="small", runtime="openvino"), {}, "runtime cannot be used with small: exports are"),
-        (stmg.ModelSpec(name="small", compile=True), {}, "compile cannot be used with small: exports are"),
-        (stmg.ModelSpec(name="small", patterns=3), {}, "patterns cannot be used with small: exports are"),
-        (stmg.ModelSpec(name="small", device="cuda"), {}, "device cannot be used with small: exports are"),
-        (stmg.ModelSpec(name="small", streaming={"fusion": 0.0}), {}, "streaming cannot be used with small: exports"),
+        (stmg.ModelSpec("small", {"precision": "bf16"}), {}, "precision cannot be used with small: exports are"),
+        (stmg.ModelSpec("small", {"runtime": "openvino"}), {}, "runtime cannot be used with small: exports are"),
+        (stmg.ModelSpec("small", {"compile": True}), {}, "compile cannot be used with small: exports are"),
+        (stmg.ModelSpec("small", {"device": "cuda"}), {}, "device cannot be used with small: exports are"),
+        (stmg.ModelSpec("small", {"fusion": 0.0}), {}, "fusion cannot be used with small: exports"),
         (colors, {}, "can be exported, not a function"),
         (stmg.VideoSegmenter(colors), {}, "only PyTorch networks are saved and exported"),
     ],
@@ -258,9 +257,9 @@ def test_a_corrector_that_was_trained_beside_an_export_outlives_another_export(t
     before = {path: path.read_bytes() for path in out.iterdir()}
     for corrector in (None, str(trained)):
         with pytest.raises(SettingsError, match="holds the corrector of another model; choose another folder"):
-            stmg.export(ModelSpec(name="small-streets", corrector=corrector), out, size=SIZE)
+            stmg.export(ModelSpec("small-streets", {"corrector": corrector}), out, size=SIZE)
     assert {path: path.read_bytes() for path in out.iterdir()} == before
-    stmg.export(ModelSpec(name="small-streets", corrector=str(out)), out, size=SIZE)  # it is the one that is wanted
+    stmg.export(ModelSpec("small-streets", {"corrector": str(out)}), out, size=SIZE)  # it is the one that is wanted
     with pytest.raises(SettingsError, match="holds the corrector of another model"):
         stmg.export("small-streets", out, size=SIZE)
 
@@ -269,7 +268,7 @@ def test_a_corrector_that_came_with_an_export_goes_with_it(tmp_path, quick):
     module, trained, out = Corrector(5, SHAPES[0]), tmp_path / "trained", tmp_path / "out"
     save_corrector(module, describe_corrector(module, SIZE, "dis", between=True), trained)
     for _ in range(2):
-        stmg.export(ModelSpec(name="small-streets", corrector=str(trained)), out, size=SIZE)
+        stmg.export(ModelSpec("small-streets", {"corrector": str(trained)}), out, size=SIZE)
         assert has_corrector(out)
     stmg.export("small-streets", out, size=SIZE)
     assert sorted(contents(out)) == sorted((MANIFEST, "full.onnx"))
@@ -282,13 +281,13 @@ def test_frames_that_cannot_be_read_leave_no_export(tmp_path):
 
 
 def test_the_size_of_a_spec_is_the_size_of_its_export(tmp_path):
-    stmg.export(ModelSpec(name="small-streets", size=SIZE), tmp_path)
+    stmg.export(ModelSpec("small-streets", {"size": SIZE}), tmp_path)
     assert read_manifest(tmp_path).size == SIZE
 
 
 def test_a_corrector_outlives_an_export_into_its_own_folder(tmp_path):
     module = Corrector(5, SHAPES[0])
     save_corrector(module, describe_corrector(module, SIZE, "dis", between=True), tmp_path)
-    export_module._export_corrector(ModelSpec(name="model"), tmp_path, SIZE, tmp_path)
+    export_module._export_corrector(ModelSpec("model"), tmp_path, SIZE, tmp_path)
     kept = load_corrector_network(tmp_path).state_dict()
     assert all(torch.equal(value, kept[name]) for name, value in module.state_dict().items())

@@ -10,8 +10,8 @@ import pytest
 import stmg
 from clips import clip
 from graphs import save_one_channel
-from stmg.models.for_source import SourceSegmenters
-from stmg.models.resolve import ModelSpec
+from stmg.models.load import SourceSegmenters
+from stmg.models.spec import ModelSpec
 from stmg.runtimes.manifest import MANIFEST
 from stmg.serve.models import Models
 
@@ -31,10 +31,10 @@ def case(request, tmp_path, export_to):
 
 def test_a_model_of_one_size_works_at_the_same_size_however_it_is_opened(case, tmp_path):
     name, source_size, expected = case
-    spec, models = ModelSpec(name=name, streaming={"motion": "none"}), Models()
+    spec, models = ModelSpec(name, {"motion": "none"}), Models()
     from_python = stmg.load(name, motion="none")
     from_the_command_line = SourceSegmenters(spec).open(source_size)
-    served = models.get(spec).segmenter_for(spec, source_size)
+    served = models.get(spec).segmenter_for(spec)
     models.close()
     segmenters = (from_python, from_the_command_line, served)
     assert [segmenter.size_for(source_size) for segmenter in segmenters] == [expected] * 3
@@ -45,6 +45,6 @@ def test_a_model_of_one_size_works_at_the_same_size_however_it_is_opened(case, t
 
 def test_a_size_that_was_given_is_worked_at(tmp_path):
     path = Path(save_one_channel(tmp_path / "graph.onnx", sigmoid=False, size=None))
-    segmenter = SourceSegmenters(ModelSpec(name=str(path), size=(48, 64))).open((240, 320))
+    segmenter = SourceSegmenters(ModelSpec(str(path), {"size": (48, 64)})).open((240, 320))
     assert segmenter.size_for((240, 320)) == (48, 64)
-    assert SourceSegmenters(ModelSpec(name=str(path))).open((240, 320)).size_for((240, 320)) is None
+    assert SourceSegmenters(ModelSpec(str(path))).open((240, 320)).size_for((240, 320)) is None

@@ -11,9 +11,9 @@ import torch
 import stmg
 from stmg.errors import MissingPackageError, ModelError, install_command
 from stmg.gating.accelerate import accelerate
-from stmg.models import locate
+from stmg.models import names
 from stmg.models.card import CARD
-from stmg.models.locate import WEIGHTS, find_checkpoint
+from stmg.models.names import WEIGHTS, find_checkpoint
 from stmg.networks import build
 from zoo import MobileNet, colors, panning
 
@@ -26,8 +26,10 @@ class Hub:
     def __init__(self, root):
         self.root = root
         self.calls = []
+        self.downloads = 0
 
     def download(self, repo_id, *, allow_patterns):
+        self.downloads += 1
         folder = self.root / repo_id
         if not folder.is_dir():
             raise OSError(f"404: {repo_id}\nis not on the Hub")
@@ -60,6 +62,7 @@ def hub(tmp_path, monkeypatch):
     hub = Hub(tmp_path / "hub")
     monkeypatch.setattr(huggingface_hub, "snapshot_download", hub.download)
     monkeypatch.setattr(huggingface_hub, "HfApi", hub.api)
+    names._download.cache_clear()
     return hub
 
 
@@ -84,9 +87,16 @@ def test_a_segmenter_that_is_pushed_comes_back_with_its_settings(hub, network):
     again = stmg.VideoSegmenter.from_pretrained("me/streets", device="cpu", fusion=0.0)
     assert isinstance(again, stmg.VideoSegmenter)
     assert (again.class_names, again.settings.fusion) == (segmenter.class_names, 0)
-    assert again.settings.scheduler == segmenter.settings.scheduler
-    frame = panning(1)[0]
+    assert again.settings.scheduler_for("online") == segmenter.settings.scheduler_for("online")
+    frame = panning(1, (64, 96))[0]
     assert np.array_equal(again.step(frame).labels, segmenter.step(frame).labels)
+
+
+def test_an_id_is_asked_for_once(hub, network):
+    network.push_to_hub("me/streets")
+    stmg.load("me/streets", device="cpu")
+    stmg.load("me/streets", device="cpu")
+    assert hub.downloads == 1
 
 
 def test_only_the_checkpoint_is_downloaded(hub, network):
@@ -98,8 +108,8 @@ def test_only_the_checkpoint_is_downloaded(hub, network):
 def test_a_large_checkpoint_is_found_in_a_checkout_then_in_the_cache_then_on_the_hub(
     hub, network, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(locate, "_checkout", lambda: tmp_path / "checkout")
-    monkeypatch.setattr(locate, "user_cache_path", lambda *_, **__: tmp_path / "cache")
+    monkeypatch.setattr(names, "_checkout", lambda: tmp_path / "checkout")
+    monkeypatch.setattr(names, "user_cache_path", lambda *_, **__: tmp_path / "cache")
     with pytest.raises(ModelError, match=r"copy weights/ddrnet39-camvid of the repository to .*cache"):
         find_checkpoint("ddrnet39-camvid")
     network.push_to_hub("me/ddrnet39-camvid")

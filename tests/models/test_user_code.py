@@ -1,7 +1,7 @@
 import pytest
 
 from stmg.errors import ModelError
-from stmg.models.kinds import is_user_function
+from stmg.models.names import is_user_function
 from stmg.models.user_code import call_user_function
 
 

@@ -26,7 +26,7 @@ from stmg.evaluation.storage import read_result, to_json
 from stmg.evaluation.views.report import render_html
 from stmg.models.card import Card, card_json, read_card
 from stmg.models.correctors import CorrectorCard, read_corrector_card
-from stmg.models.settings_file import read_settings
+from stmg.models.spec import read_settings
 from stmg.runtimes.manifest import read_manifest
 from stmg.training.recipe import read_recipe
 

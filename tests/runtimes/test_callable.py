@@ -8,7 +8,7 @@ from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.offline import Offline
 from stmg.streaming.schedulers import FixedPeriod, Level
-from stmg.streaming.settings import StreamSettings
+from stmg.streaming.settings import Settings
 from zoo import colors, panning
 
 SIZE = (96, 128)
@@ -53,7 +53,7 @@ def test_a_function_is_called_once_at_a_time_and_may_reuse_its_output():
 
     frames = panning(9, SIZE)
     every = FixedPeriod(1, Level.CARRY)
-    results = list(Offline(CallableRuntime(function), StreamSettings(offline=every), workers=3).stream(frames))
+    results = list(Offline(CallableRuntime(function), Settings(scheduler=every), workers=3).stream(frames))
     assert most == [1]
     for frame, result in zip(frames, results, strict=True):
         assert np.array_equal(result.labels, frame.argmax(2))

@@ -96,8 +96,8 @@ def test_a_file_is_read_with_paths_beside_it(tmp_path: Path):
     assert config.streams[1].source == "rtsp://gate/live"
     assert config.record == RecordConfig(folder=str(tmp_path / "kept"), hours=2.0)
     spec = make_model_spec(config.model, config.streams[0].settings)
-    assert (spec.name, spec.streaming) == ("small-streets", {"motion": "dis-fine", "max_change": 0.02})
-    assert make_model_spec("m", config.streams[1].settings).streaming == {"motion": "none"}
+    assert (spec.name, spec.options) == ("small-streets", {"motion": "dis-fine", "max_change": 0.02})
+    assert make_model_spec("m", config.streams[1].settings).options == {"motion": "none"}
     assert config.stream_of("spare").source == "camera:0"
     assert config.stream_of("/etc/passwd") is None
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from servers import make_config, run_server
-from stmg.models.resolve import ModelSpec, resolve
+from stmg.models.load import resolve
+from stmg.models.spec import ModelSpec
 from stmg.serve.config import StreamConfig
 from stmg.serve.models import Models
 from stmg.serve.stream import LiveStream
@@ -63,7 +64,7 @@ class Unhurried(threading.Event):
 def test_attempts_become_rarer(network_file, tmp_path, monkeypatch):
     monkeypatch.setattr("stmg.serve.stream.time", SimpleNamespace(time=lambda: 1000.0))
     config, models = StreamConfig(name="gate", source="tcp://127.0.0.1:9"), Models()
-    stream = LiveStream(config, ModelSpec(name=f"{network_file}:build"), models, tmp_path, retry_seconds=(0.1, 0.8))
+    stream = LiveStream(config, ModelSpec(f"{network_file}:build"), models, tmp_path, retry_seconds=(0.1, 0.8))
     stream._stopped = stopped = Unhurried(stream, 5)
     stream.start()
     assert stream.join(PATIENCE)
@@ -88,7 +89,7 @@ def test_frames_of_a_source_are_not_copied(network_file, tmp_path, monkeypatch):
 
     monkeypatch.setattr("stmg.serve.stream.open_source", lambda *_, **__: Source())
     config, models, images = StreamConfig(name="gate", source="gate.mp4"), Models(), []
-    stream = LiveStream(config, ModelSpec(name=f"{network_file}:build"), models, tmp_path)
+    stream = LiveStream(config, ModelSpec(f"{network_file}:build"), models, tmp_path)
     stream.on_result = lambda result: images.append(result.image)
     stream.start()
     assert stream.join(PATIENCE)
@@ -135,11 +136,11 @@ def test_a_model_is_loaded_once_for_streams_that_differ_only_in_how_they_stream(
 
     models = Models(load)
     name = f"{network_file}:build"
-    first = models.get(ModelSpec(name=name))
-    second = models.get(ModelSpec(name=name, streaming={"motion": "none"}, size=(48, 64)))
+    first = models.get(ModelSpec(name))
+    second = models.get(ModelSpec(name, {"motion": "none", "size": (48, 64)}))
     assert first is second
     assert len(loaded) == 1
-    models.get(ModelSpec(name=f"{network_file}:broken"))
+    models.get(ModelSpec(f"{network_file}:broken"))
     assert len(loaded) == 2
     models.close()
 
@@ -149,9 +150,9 @@ def test_the_size_of_one_stream_is_not_that_of_the_next(network_file):
     for first in (None, (48, 64)):
         models = Models()
         name = f"{network_file}:build"
-        models.get(ModelSpec(name=name, size=first))
-        plain = ModelSpec(name=name)
-        sizes.append(models.get(plain).segmenter_for(plain, (720, 960)).settings.working_size)
+        models.get(ModelSpec(name, {"size": first}))
+        plain = ModelSpec(name)
+        sizes.append(models.get(plain).segmenter_for(plain).size_for((720, 960)))
         models.close()
     assert sizes[0] == sizes[1]
 
@@ -183,7 +184,7 @@ def test_models_of_one_name_are_told_apart_by_their_folders():
     models = Models(load=lambda spec: None)
     names = ("runs/one/best", "runs/two/best", "/other/two/best", "best", "runs/one/best")
     for name, threads in zip(names, (None, None, None, None, 2), strict=True):
-        models.get(ModelSpec(name=name, threads=threads))
+        models.get(ModelSpec(name, {"threads": threads}))
     models.close()
     assert [model.name for model in models.loaded] == [
         "best",

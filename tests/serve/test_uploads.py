@@ -13,14 +13,14 @@ import pytest
 
 from servers import make_config, run_server
 from stmg.errors import VideoError
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 from stmg.serve.config import UploadLimits
 from stmg.serve.uploads import UploadRefusedError, Uploads
 from stmg.serve.worker import check_video
 from upload_workers import die, hang, hoard
 from waiting import PATIENCE, wait_for
 
-SPEC = ModelSpec(name="any")
+SPEC = ModelSpec("any")
 
 
 def check_ranges(running, path, whole):

@@ -19,7 +19,7 @@ from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.offline import Offline
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level
-from stmg.streaming.settings import StreamSettings
+from stmg.streaming.settings import Settings
 from stmg.video.frames import Frame
 from zoo import colors, panning
 
@@ -116,7 +116,7 @@ def test_a_foreseen_key_frame_is_audited_seldom_and_its_labels_are_the_same():
 def test_offline_the_anchors_before_and_after_are_blended_onto_the_one_between():
     frames = [Frame(image) for image in panning(13, step=3)]
     runtime = CallableRuntime(colors)
-    results = list(Offline(runtime, StreamSettings(offline=EVERY_FOURTH)).stream(frames))
+    results = list(Offline(runtime, Settings(scheduler=EVERY_FOURTH)).stream(frames))
     assert [n for n, result in enumerate(results) if result.audit is not None] == [4]
     motion, views = DisMotion().for_offline(), [make_view(frame) for frame in frames]
     back, ahead = None, None
@@ -132,7 +132,7 @@ def test_offline_the_anchors_before_and_after_are_blended_onto_the_one_between()
 def test_realtime_what_was_shown_for_a_frame_is_compared_with_its_answer():
     frames = panning(12, step=3)
     worker = Worker(3)
-    stream = Realtime(CallableRuntime(colors), StreamSettings(), worker, worth=-1)
+    stream = Realtime(CallableRuntime(colors), Settings(), worker, worth=-1)
     results = []
     for frame in frames:
         worker.tick()
@@ -145,7 +145,7 @@ def test_realtime_what_was_shown_for_a_frame_is_compared_with_its_answer():
 
 def test_what_a_caller_writes_on_its_labels_is_not_audited():
     frames, worker = panning(5, step=3), Worker(3)
-    stream = Realtime(CallableRuntime(colors), StreamSettings(), worker, worth=-1)
+    stream = Realtime(CallableRuntime(colors), Settings(), worker, worth=-1)
     for frame in frames:
         worker.tick()
         result = stream.step(frame)
@@ -164,7 +164,7 @@ def test_a_strict_limit_computes_more_and_a_lax_one_less(mode):
     keys = []
     for limit in (1e-5, None, 0.9):
         budget = DriftBudget(0.1, longest=60)
-        segmenter = VideoSegmenter(colors, scheduler=budget, offline=budget, max_change=limit)
+        segmenter = VideoSegmenter(colors, scheduler=budget, max_change=limit)
         keys.append(count_keys(segmenter.stream(frames, mode=mode)))
     assert keys[0] > 1.3 * keys[1] > 1.3 * keys[2]
 
@@ -173,7 +173,7 @@ def test_realtime_follows_the_limit_too():
     started = []
     for limit in (0.001, 0.9):
         worker = Worker(1)
-        stream = Realtime(CallableRuntime(colors), StreamSettings(max_change=limit), worker, worth=0.08)
+        stream = Realtime(CallableRuntime(colors), Settings(max_change=limit), worker, worth=0.08)
         for frame in panning(80, step=1):
             worker.tick()
             stream.step(frame)
@@ -188,7 +188,7 @@ def test_steered_offline_results_do_not_depend_on_timing():
         time.sleep(random.random() / 200)
         return colors(image)
 
-    settings = StreamSettings(offline=DriftBudget(0.2, longest=8), max_change=0.01)
+    settings = Settings(scheduler=DriftBudget(0.2, longest=8), max_change=0.01)
     expected = list(Offline(CallableRuntime(colors), settings, workers=1).stream(frames))
     for _ in range(2):
         for result, other in zip(
@@ -200,12 +200,14 @@ def test_steered_offline_results_do_not_depend_on_timing():
 
 def test_a_limit_needs_a_budget_to_steer():
     with pytest.raises(SettingsError, match="max_change steers a drift budget, and the scheduler paper has none"):
-        StreamSettings(scheduler="paper", max_change=0.02)
-    with pytest.raises(SettingsError, match=r"max_change .* the offline fixed has none"):
-        StreamSettings(offline=EVERY_FOURTH, max_change=0.02)
-    with pytest.raises(SettingsError, match="max_change is a share of the pixels between 0 and 1; got 2"):
-        StreamSettings(max_change=2)
-    assert StreamSettings(scheduler="paper", mode="offline", max_change=0.02).max_change == 0.02
+        Settings(scheduler="paper", max_change=0.02)
+    with pytest.raises(SettingsError, match=r"max_change .* the scheduler fixed has none"):
+        Settings(scheduler=EVERY_FOURTH, max_change=0.02)
+    with pytest.raises(SettingsError, match=r"max_change is a share between 0 and 1, such as 2% or 0\.02; got 2"):
+        Settings(max_change=2)
+    with pytest.raises(SettingsError, match="the offline scheduler fixed has none"):
+        Settings(default_schedulers={"offline": EVERY_FOURTH}, max_change=0.02)
+    assert Settings(default_schedulers={"offline": EVERY_FOURTH}, mode="online", max_change=0.02).max_change == 0.02
 
 
 def test_a_scaled_budget_is_the_same_otherwise():

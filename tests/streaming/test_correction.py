@@ -86,7 +86,7 @@ def test_a_frame_after_a_corrected_one_is_warped_from_it_with_its_mask():
 def test_offline_some_frames_are_corrected_and_the_others_blended_from_them():
     every = FixedPeriod(2 * STRIDE, Level.CARRY)
     frames = [texture(*SIZE)] * (2 * STRIDE + 1)
-    results = list(VideoSegmenter(colors, corrector=Painter(), offline=every).stream(frames, mode="offline"))
+    results = list(VideoSegmenter(colors, corrector=Painter(), scheduler=every).stream(frames, mode="offline"))
     assert [result.index for result in results if result.corrected] == [STRIDE]
     middle, anchor = results[STRIDE], results[0]
     assert (middle.labels[:, :60] == 2).all()
@@ -100,7 +100,7 @@ def test_offline_some_frames_are_corrected_and_the_others_blended_from_them():
 
 def test_a_corrected_frame_is_blended_from_both_anchors_as_by_hand():
     every, frames = FixedPeriod(2 * STRIDE, Level.CARRY), panning(2 * STRIDE + 1)
-    results = list(VideoSegmenter(colors, corrector=Painter(), offline=every).stream(frames, mode="offline"))
+    results = list(VideoSegmenter(colors, corrector=Painter(), scheduler=every).stream(frames, mode="offline"))
     motion, views = DisMotion().for_offline(), [make_view(Frame(image)) for image in frames]
     back = [motion.estimate(*pair) for pair in pairwise(views)]
     to_left = reduce(compose, back[:STRIDE])
@@ -208,6 +208,6 @@ def test_one_pass_sees_both_sides():
 def test_a_frame_too_small_to_be_corrected_is_carried_all_the_same(mode, size):
     every, painter = FixedPeriod(3, Level.CARRY), Painter()
     frames = panning(5, size)
-    segmenter = VideoSegmenter(colors, corrector=painter, scheduler=every, offline=every)
+    segmenter = VideoSegmenter(colors, corrector=painter, default_schedulers={"online": every, "offline": every})
     assert [result.labels.shape for result in segmenter.stream(frames, mode=mode)] == [size] * 5
     assert not painter.seen

@@ -34,7 +34,7 @@ def test_no_result_lags_by_more(delay):
             yield frame
 
     offline = limit_delay(FixedPeriod(30, Level.CARRY), delay)
-    segmenter = stmg.VideoSegmenter(lambda image: image.transpose(2, 0, 1).astype(np.float32), offline=offline)
+    segmenter = stmg.VideoSegmenter(lambda image: image.transpose(2, 0, 1).astype(np.float32), scheduler=offline)
     lags = [read - 1 - result.index for result in segmenter.stream(frames(), mode="offline")]
     assert max(lags) <= delay
     assert max(lags) > delay - 3

@@ -21,7 +21,7 @@ from stmg.streaming.foreground import Segmentation, warp_segmentation
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.schedulers import FixedPeriod, Level
-from stmg.streaming.settings import StreamSettings
+from stmg.streaming.settings import Settings
 from stmg.video.frames import Frame
 from stmg.video.labels import IGNORE
 from zoo import colors, panning, texture
@@ -36,10 +36,9 @@ def mean(image):
 
 
 def stream(mode, function=mean, threshold=0.4, **options):
-    period = FixedPeriod(4, Level.CARRY)
-    segmenter = VideoSegmenter(
-        CallableRuntime(function, threshold=threshold), scheduler=period, offline=period, fusion=0, **options
-    )
+    if mode != "realtime":
+        options["scheduler"] = FixedPeriod(4, Level.CARRY)
+    segmenter = VideoSegmenter(CallableRuntime(function, threshold=threshold), fusion=0, **options)
     return list(segmenter.stream([Frame(image) for image in panning(9, step=3)], mode=mode))
 
 
@@ -62,8 +61,8 @@ def test_several_classes_have_none(mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_a_caller_writes_on_a_result_is_not_shown_again(mode):
-    period = FixedPeriod(4, Level.CARRY)
-    segmenter = VideoSegmenter(CallableRuntime(mean), scheduler=period, offline=period, fusion=0, motion="none")
+    schedulers = dict.fromkeys(("online", "offline"), FixedPeriod(4, Level.CARRY))
+    segmenter = VideoSegmenter(CallableRuntime(mean), default_schedulers=schedulers, fusion=0, motion="none")
     clean = [result.probability.copy() for result in segmenter.stream([texture(*SIZE)] * 9, mode=mode)]
     for result, before in zip(segmenter.stream([texture(*SIZE)] * 9, mode=mode), clean, strict=True):
         assert np.array_equal(result.probability, before)
@@ -138,7 +137,7 @@ def test_after_a_cut_to_another_size_there_is_no_foreground_until_the_network_ha
             self.first = False
             return future
 
-    realtime = Realtime(CallableRuntime(mean), StreamSettings(), Never())
+    realtime = Realtime(CallableRuntime(mean), Settings(), Never())
     realtime.step(Frame(texture(48, 64)))
     result = realtime.step(Frame(texture(32, 40)))
     assert result.stale

@@ -98,7 +98,7 @@ def test_flows_over_many_frames_are_refined(mode, times):
     """Of five frames between two that are computed, those four and five away; online, that of the audit too."""
     motion, frames = Refining(), panning(MIN_STEPS_TO_REFINE + 3, (96, 128), step=2)
     every = FixedPeriod(MIN_STEPS_TO_REFINE + 2, Level.CARRY)
-    segmenter = VideoSegmenter(colors, motion=motion, scheduler=every, offline=every)
+    segmenter = VideoSegmenter(colors, motion=motion, scheduler=every)
     results = list(segmenter.stream(frames, mode=mode))
     assert len(motion.seen) == times
     computed = {id(view.gray) for view, _ in motion.seen}
@@ -128,7 +128,7 @@ def test_an_estimator_need_not_refine():
 
     frames, every = panning(8, (96, 128), step=2), FixedPeriod(7, Level.CARRY)
     plain, dis = (
-        [r.labels for r in VideoSegmenter(colors, motion=motion, offline=every).stream(frames, mode="offline")]
+        [r.labels for r in VideoSegmenter(colors, motion=motion, scheduler=every).stream(frames, mode="offline")]
         for motion in (Plain(), "dis")
     )
     assert all(np.array_equal(one, two) for one, two in zip(plain, dis, strict=True))
@@ -190,5 +190,5 @@ def test_a_segmenter_has_chosen_its_motion_before_the_first_frame():
             return Cost(size[0] * size[1] * 200_000)
 
     assert VideoSegmenter(Counted(colors), motion="auto").settings.motion.name == "dis-medium"
-    assert VideoSegmenter(Counted(colors), motion="auto", own_size=(720, 960)).settings.motion.name == "dis-finest"
+    assert VideoSegmenter(Counted(colors), motion="auto", model_size=(720, 960)).settings.motion.name == "dis-finest"
     assert VideoSegmenter(colors, motion="auto").settings.motion.name == "dis"

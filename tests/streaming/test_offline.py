@@ -17,7 +17,7 @@ from stmg.streaming.flow import compose, invert
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.offline import WINDOWS, Offline
 from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level
-from stmg.streaming.settings import StreamSettings
+from stmg.streaming.settings import Settings
 from stmg.video.frames import Frame
 from zoo import colors, panning, texture
 
@@ -25,7 +25,7 @@ EVERY_FOURTH = FixedPeriod(4, Level.CARRY)
 
 
 def offline(function=colors, scheduler=EVERY_FOURTH, **options):
-    return Offline(CallableRuntime(function), StreamSettings(offline=scheduler, **options), workers=2)
+    return Offline(CallableRuntime(function), Settings(scheduler=scheduler, **options), workers=2)
 
 
 def test_frames_between_two_anchors_are_blended_from_both_as_by_hand():
@@ -139,8 +139,10 @@ def test_an_error_of_the_network_reaches_the_caller_after_what_is_done():
 
 
 def test_a_scheduler_with_partial_frames_is_refused():
-    with pytest.raises(SettingsError, match="offline is a Scheduler"):
-        StreamSettings(offline="paper")
+    with pytest.raises(SettingsError, match="paper computes partial frames, which only online mode does"):
+        Settings(scheduler="paper", mode="offline")
+    with pytest.raises(SettingsError, match="paper computes partial frames, which offline mode does not"):
+        Settings(default_schedulers={"offline": "paper"})
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_only_generated_masks_are_multiplied(plain, trained_like):
 
 
 def test_what_no_audit_can_steer_is_said_where_it_runs(plain):
-    segmenter = VideoSegmenter(plain, mode="offline", scheduler="fixed", max_change=0.02)
+    segmenter = VideoSegmenter(plain, mode="offline", default_schedulers={"online": FixedPeriod(2)}, max_change=0.02)
     with pytest.raises(SettingsError, match="the scheduler fixed has none; use drift"):
         list(segmenter.stream(panning(3, SIZE), mode="online"))
 

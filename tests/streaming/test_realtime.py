@@ -13,7 +13,7 @@ from stmg.streaming.flow import compose, warp
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.schedulers import Level
-from stmg.streaming.settings import StreamSettings
+from stmg.streaming.settings import Settings
 from stmg.video.frames import Frame
 from stmg.video.labels import IGNORE
 from zoo import colors, panning, texture
@@ -21,7 +21,7 @@ from zoo import colors, panning, texture
 
 def run(frames, intervals, function=colors, **options):
     worker = Worker(intervals)
-    stream = Realtime(CallableRuntime(function), StreamSettings(), worker, **options)
+    stream = Realtime(CallableRuntime(function), Settings(), worker, **options)
     results = []
     for frame in frames:
         worker.tick()
@@ -104,7 +104,7 @@ def test_what_was_run_is_counted_where_it_started():
 
 def test_streams_share_a_worker_and_nothing_else():
     with ThreadPoolExecutor(1) as pool:
-        streams = [Realtime(CallableRuntime(colors), StreamSettings(), pool) for _ in range(3)]
+        streams = [Realtime(CallableRuntime(colors), Settings(), pool) for _ in range(3)]
         videos = [panning(8, seed=seed) for seed in range(3)]
         for number in range(8):
             for stream, video in zip(streams, videos, strict=True):
@@ -116,12 +116,12 @@ def test_streams_share_a_worker_and_nothing_else():
 
 def test_latency_is_by_the_clock_given():
     moments = iter(range(100))
-    stream = Realtime(CallableRuntime(colors), StreamSettings(), Worker(1), clock=lambda: next(moments) / 1000)
+    stream = Realtime(CallableRuntime(colors), Settings(), Worker(1), clock=lambda: next(moments) / 1000)
     assert stream.step(panning(1)[0]).latency_ms == pytest.approx(1.0)
 
 
 def test_its_own_worker_ends_with_the_stream():
-    stream = Realtime(CallableRuntime(colors), StreamSettings())
+    stream = Realtime(CallableRuntime(colors), Settings())
     assert len(list(stream.stream(panning(5)))) == 5
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("stmg-network")]
 
@@ -149,7 +149,7 @@ def test_no_frame_waits_for_its_cost_to_be_counted():
     frames = [texture(48, 64)] * 3 + [texture(64, 96)] * 3
     results = []
     with ThreadPoolExecutor(1) as executor:
-        stream = Realtime(Counting(colors), StreamSettings(), executor)
+        stream = Realtime(Counting(colors), Settings(), executor)
         for frame in frames:
             results.append(stream.step(frame))
             executor.submit(int).result()  # the network is done

@@ -1,6 +1,7 @@
 """Settings of a stream: names become objects, and what is not allowed is refused where they are built."""
 
 import math
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,28 @@ from stmg.errors import SettingsError, StmgError
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import DisMotion, MotionEstimator, NoMotion, View
-from stmg.streaming.schedulers import DriftBudget, Evidence, Level, Memory, PaperScheduler
-from stmg.streaming.settings import StreamSettings, make_settings
+from stmg.streaming.schedulers import AlwaysKey, DriftBudget, Evidence, FixedPeriod, Level, Memory, PaperScheduler
+from stmg.streaming.settings import (
+    MODEL,
+    MODES,
+    PYTHON,
+    SETTINGS,
+    STREAM,
+    Settings,
+    add_arguments,
+    live_settings,
+    make_settings,
+    merge_options,
+)
+from stmg.video.normalization import Normalization
 from zoo import colors, panning
 
 
 def test_defaults() -> None:
-    settings = StreamSettings()
-    assert settings.scheduler == DriftBudget()
+    settings = Settings()
+    assert settings.scheduler is None
+    assert settings.scheduler_for("online") == DriftBudget()
+    assert settings.scheduler_for("offline") == DriftBudget(0.6, longest=12)
     assert isinstance(settings.motion, DisMotion)
     assert (settings.masking, settings.partial_scale, settings.fusion) == (Masking(), 1.0, 0.5)
 
@@ -30,14 +45,72 @@ def test_names_become_objects() -> None:
 
 
 def test_sizes_may_come_from_numpy() -> None:
-    settings = StreamSettings(working_size=np.array([48, 64]), own_size=(np.int64(48), np.uint16(64)))  # type: ignore[arg-type]
-    for size in (settings.working_size, settings.own_size):
+    settings = Settings(size=np.array([48, 64]), model_size=(np.int64(48), np.uint16(64)))  # type: ignore[arg-type]
+    for size in (settings.size, settings.model_size):
         assert size == (48, 64)
         assert {type(side) for side in size} == {int}
 
 
+def test_values_may_be_text() -> None:
+    text = {"size": "48x64", "max_change": "2%", "fusion": "0.25", "delay": "9", "threads": "2", "compile": "true"}
+    settings = make_settings({**text, "normalize": "half"})
+    assert (settings.size, settings.max_change, settings.fusion, settings.delay) == ((48, 64), 0.02, 0.25, 9)
+    assert (settings.threads, settings.compile, settings.normalize) == (2, True, Normalization((0.5,) * 3, (0.5,) * 3))
+    assert make_settings({"scheduler": "fixed:period=3,between=carry"}).scheduler == FixedPeriod(3, Level.CARRY)
+
+
+def test_every_setting_says_what_it_is() -> None:
+    for name, setting in SETTINGS.items():
+        assert setting.help.endswith("."), name
+        assert setting.modes, name
+        assert setting.group in (STREAM, MODEL, PYTHON), name
+    assert set(live_settings()) == {"mode", "motion", "max_change"}
+    assert {item.name for item in fields(Settings)} == {*SETTINGS, "default_schedulers"}
+
+
+def test_layers_are_merged_once_and_later_ones_count() -> None:
+    card = {
+        "fusion": 0.1,
+        "motion": "none",
+        "default_schedulers": {"online": DriftBudget(1), "offline": DriftBudget(2)},
+    }
+    file = {"fusion": 0.2, "size": (8, 8), "default_schedulers": {"offline": DriftBudget(3)}}
+    merged = merge_options(card, file, {"fusion": 0.3, "size": None})
+    both = {"online": DriftBudget(1), "offline": DriftBudget(3)}
+    assert merged == {"fusion": 0.3, "motion": "none", "default_schedulers": both}
+
+
+@pytest.mark.parametrize(("name", "mode"), [("fusion", "offline"), ("delay", "online"), ("partial_scale", "realtime")])
+def test_an_argument_that_the_mode_does_not_use_is_refused(name: str, mode: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} is for .* mode; the mode is {mode}"):
+        add_arguments({"mode": mode}, {name: 2})
+    assert name in add_arguments({name: 2}, {"mode": mode})
+
+
+def test_a_scheduler_is_for_every_mode_that_honors_it_and_refused_in_others() -> None:
+    always = Settings(scheduler="always-key")  # type: ignore[arg-type]
+    assert always.scheduler_for("online") == always.scheduler_for("offline") == AlwaysKey()
+    paper = Settings(scheduler="paper")  # type: ignore[arg-type]
+    assert paper.scheduler_for("online") == PaperScheduler()
+    assert [mode for mode in MODES if paper.can_run(mode)] == ["online"]
+    for settings, mode, message in (
+        (paper, "offline", "paper computes partial frames, which only online mode does"),
+        (paper, "realtime", "paper cannot be used in realtime"),
+        (always, "realtime", "always-key cannot be used in realtime"),
+    ):
+        with pytest.raises(SettingsError, match=message):
+            settings.scheduler_for(mode)  # type: ignore[arg-type]
+        with pytest.raises(SettingsError, match=message):
+            replace(settings, mode=mode)  # type: ignore[arg-type]
+
+
+def test_a_delay_shortens_the_windows_of_offline_mode() -> None:
+    assert Settings(delay=8).scheduler_for("offline") == DriftBudget(0.6, longest=3)
+    assert Settings(delay=8).scheduler_for("online") == DriftBudget()
+
+
 def test_options_replace_those_of_a_base_and_nothing_else() -> None:
-    base = StreamSettings(motion=NoMotion(), fusion=0.25, palette=np.array([(1, 2, 3)], np.uint8))
+    base = Settings(motion=NoMotion(), fusion=0.25, palette=np.array([(1, 2, 3)], np.uint8))
     settings = make_settings({"fusion": 0.0}, base)
     assert (settings.fusion, base.fusion) == (0.0, 0.25)
     assert settings.motion is base.motion
@@ -47,7 +120,7 @@ def test_options_replace_those_of_a_base_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fusoin": 0.1}, r"no option 'fusoin'; there are .*scheduler, offline, motion, masking.* max_change"),
+        ({"fusoin": 0.1}, r"no setting 'fusoin'; there are mode, size, max_change, scheduler, .*fusion"),
         ({"scheduler": "whenever"}, "no scheduler is called 'whenever'; there are drift, paper"),
         ({"scheduler": 5}, "scheduler is one of drift, paper, fixed, per-frame, always-key or a Scheduler; got 5"),
         (
@@ -65,8 +138,8 @@ def test_options_replace_those_of_a_base_and_nothing_else() -> None:
         ({"fusion": 1}, "fusion is at least 0 and below 1; got 1"),
         ({"fusion": -0.1}, "fusion"),
         ({"fusion": math.nan}, "fusion"),
-        ({"working_size": 5}, "working_size is a height and a width above 0; got 5"),
-        ({"own_size": "48x64"}, "own_size is a height and a width above 0; got '48x64'"),
+        ({"size": 5}, "size is a height and a width above 0; got 5"),
+        ({"model_size": "48 by 64"}, "model_size is HEIGHTxWIDTH, such as 360x480; got '48 by 64'"),
         ({"class_names": 5}, "class_names are names, in the order of the classes; got 5"),
         ({"class_names": "road"}, "class_names are names, .* got 'road'"),
         ({"palette": [(1, 2)]}, r"palette is \(C, 3\), .* got the shape \(1, 2\)"),

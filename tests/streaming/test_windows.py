@@ -47,7 +47,7 @@ def test_an_audit_is_of_what_the_stream_would_have_shown(period, corrects):
     frames, every = panning(3 * period + 1), FixedPeriod(period, Level.CARRY)
 
     def audits(corrector):
-        results = VideoSegmenter(colors, corrector=corrector, offline=every, max_change=None).stream(
+        results = VideoSegmenter(colors, corrector=corrector, scheduler=every, max_change=None).stream(
             frames, mode="offline"
         )
         return [result.audit.changed for result in results if result.audit is not None]

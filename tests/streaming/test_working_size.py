@@ -41,8 +41,8 @@ def bright(image):
 @pytest.mark.parametrize("mode", ["offline", "online", "realtime"])
 def test_results_have_the_size_of_the_source_and_the_labels_of_the_small_stream(mode):
     frames = list(panning(9))
-    options = {"scheduler": "always-key", "offline": "always-key"} if mode != "realtime" else {}
-    segmenter = stmg.VideoSegmenter(bright, working_size=SIZE, **options)
+    options = {"scheduler": "always-key"} if mode != "realtime" else {}
+    segmenter = stmg.VideoSegmenter(bright, size=SIZE, **options)
     results = list(segmenter.stream(frames, mode=mode))
     assert [result.index for result in results] == list(range(9))
     for frame, result in zip(frames, results, strict=True):
@@ -56,7 +56,7 @@ def test_results_have_the_size_of_the_source_and_the_labels_of_the_small_stream(
 
 def test_frames_given_one_by_one_are_resized_too():
     frames = list(panning(3))
-    segmenter = stmg.VideoSegmenter(bright, working_size=SIZE)
+    segmenter = stmg.VideoSegmenter(bright, size=SIZE)
     for frame in frames:
         result = segmenter.step(frame)
         assert result.labels.shape == frame.shape[:2]
@@ -72,13 +72,16 @@ def test_a_large_video_is_computed_at_the_size_of_the_model_in_its_own_shape(tmp
         return np.zeros((2, 8, 8), np.float32)
 
     path = clip(tmp_path / "large.mp4", 6, size=(240, 480))
-    segmenter = stmg.VideoSegmenter(dark, own_size=(48, 96))
+    segmenter = stmg.VideoSegmenter(dark, model_size=(48, 96))
     assert {result.labels.shape for result in segmenter.stream(path, mode=mode)} == {(240, 480)}
     assert sizes == {(48, 96)}
-    list(segmenter.another(own_size=None).stream(path, mode=mode))
-    list(segmenter.another(working_size=(64, 64)).stream(path, mode=mode))
-    list(segmenter.stream(panning(2, size=(120, 120)), mode=mode))  # frames of one's own stay as they are
-    assert sizes == {(48, 96), (240, 480), (64, 64), (120, 120)}
+    list(segmenter.another(model_size=None).stream(path, mode=mode))
+    list(segmenter.another(size=(64, 64)).stream(path, mode=mode))
+    list(segmenter.stream(panning(2, size=(120, 120)), mode=mode))
+    assert sizes == {(48, 96), (240, 480), (64, 64)}
+    sizes.clear()
+    segmenter.step(panning(1, size=(240, 480))[0])  # as in a stream of the file
+    assert sizes == {(48, 96)}
 
 
 @pytest.mark.parametrize("mode", ["offline", "online", "realtime"])
@@ -86,7 +89,7 @@ def test_latency_covers_the_resizing(mode, monkeypatch):
     frames = list(panning(3))
     for name in ("shrink", "resize_labels"):
         monkeypatch.setattr(working_size, name, slowly(getattr(working_size, name)))
-    results = stmg.VideoSegmenter(bright, working_size=SIZE).stream(frames, mode=mode)
+    results = stmg.VideoSegmenter(bright, size=SIZE).stream(frames, mode=mode)
     assert min(result.latency_ms for result in results) > 60
 
 
@@ -114,8 +117,8 @@ def test_frames_may_come_in_one_buffer(mode):
 
 
 def test_a_size_that_is_none_is_refused():
-    with pytest.raises(stmg.SettingsError, match="working_size is a height and a width"):
-        stmg.VideoSegmenter(bright, working_size=(0, 4))
+    with pytest.raises(stmg.SettingsError, match="size is a height and a width"):
+        stmg.VideoSegmenter(bright, size=(0, 4))
 
 
 def test_frames_of_any_size_are_averaged_to_the_working_size():

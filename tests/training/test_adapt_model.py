@@ -13,7 +13,7 @@ from graphs import save_one_channel
 from stmg.errors import ModelError
 from stmg.models.correctors import has_corrector, load_corrector, read_corrector_card
 from stmg.models.model_files import list_graph_files
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 from stmg.runtimes.manifest import MANIFEST
 from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.training.adapt.model import identify, list_videos
@@ -45,11 +45,11 @@ def test_another_network_does_not_go_on_with_a_run(tmp_path):
     model, other = tmp_path / "model.tflite", tmp_path / "other.tflite"
     model.write_bytes(b"one")
     other.write_bytes(b"two")
-    first = identify(ModelSpec(name=str(model)))
-    assert identify(ModelSpec(name=str(other))) != first
-    assert identify(ModelSpec(name=str(model), threads=1)) == first
+    first = identify(ModelSpec(str(model)))
+    assert identify(ModelSpec(str(other))) != first
+    assert identify(ModelSpec(str(model), {"threads": 1})) == first
     model.write_bytes(b"another")
-    assert identify(ModelSpec(name=str(model))) != first
+    assert identify(ModelSpec(str(model))) != first
 
 
 def test_only_what_is_to_be_trained_on_is_looked_at(drive):
@@ -136,7 +136,7 @@ def test_it_trains_on_a_gpu_if_there_is_one(tmp_path, drive, monkeypatch):
     monkeypatch.setattr("stmg.training.adapt.model.find_device", {None: "where there is a GPU"}.__getitem__)
     monkeypatch.setattr("stmg.training.adapt.model.train_corrector", lambda *given: pytest.exit(given[5]))
     with pytest.raises(pytest.exit.Exception, match="where there is a GPU"):
-        stmg.adapt(ModelSpec(name="small-streets", size=SIZE), drive, tmp_path)
+        stmg.adapt(ModelSpec("small-streets", {"size": SIZE}), drive, tmp_path)
 
 
 def test_a_graph_is_copied_with_the_weights_beside_it(tmp_path):

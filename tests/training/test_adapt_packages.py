@@ -13,6 +13,6 @@ def test_a_missing_package_is_said_before_anything_is_opened(tmp_path, monkeypat
     graph = save_one_channel(tmp_path / "net.onnx", sigmoid=False)
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingPackageError) as error:
-        stmg.adapt(stmg.ModelSpec(name=str(graph), runtime="openvino"), tmp_path / "nowhere.mp4", tmp_path / "out")
+        stmg.adapt(stmg.ModelSpec(str(graph), {"runtime": "openvino"}), tmp_path / "nowhere.mp4", tmp_path / "out")
     assert install_command("export") in str(error.value)
     assert not (tmp_path / "out").exists()

@@ -8,7 +8,7 @@ from stmg.data.catalogue import open_dataset
 from stmg.data.clips import UNLABELED
 from stmg.data.dataset import Dataset
 from stmg.errors import ModelError, SettingsError
-from stmg.models.store import load_network
+from stmg.models.torch_models import load_network
 from stmg.networks import build
 from stmg.training.base import BaseTraining
 from stmg.training.losses import distillation_loss, upsample

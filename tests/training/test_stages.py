@@ -10,7 +10,7 @@ import stmg
 from stmg.errors import ModelError, SettingsError
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import find_logits
-from stmg.models.store import load_network
+from stmg.models.torch_models import load_network
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.schedulers import FixedPeriod

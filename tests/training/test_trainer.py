@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 import stmg
 from commands import run_stmg
 from stmg.errors import DataError, ModelError, SettingsError, TrainingError
-from stmg.models.store import load_network
+from stmg.models.torch_models import load_network
 from stmg.training.processes import Machines
 from stmg.training.recipe import Loss, Optimizer, to_yaml
 from stmg.training.trainer import train

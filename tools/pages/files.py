@@ -15,11 +15,10 @@ from stmg.models.card import CARD, Card
 from stmg.models.card import FORMAT as CARD_FORMAT
 from stmg.models.correctors import CARD as CORRECTOR_CARD
 from stmg.models.correctors import CorrectorCard
-from stmg.models.settings_file import SavedSettings
 from stmg.runtimes.manifest import FORMAT as MANIFEST_FORMAT
 from stmg.runtimes.manifest import MANIFEST, Manifest
 from stmg.streaming.schedulers import SCHEDULERS
-from stmg.streaming.settings import StreamSettings
+from stmg.streaming.settings import MODEL, MODES, PYTHON, STREAM, settings_for
 from stmg.streaming.state import FrameResult
 from stmg.training.recipe import Recipe
 
@@ -98,13 +97,17 @@ def settings_page() -> str:
     return "\n".join(
         [
             "# Settings and datasets\n",
-            "## Settings files\n",
-            "What `stmg tune` writes and `--settings` reads, in YAML or JSON. A key that is left out is left to the "
-            "model.\n",
-            f"{field_table(SavedSettings)}\n",
-            "## Streaming settings\n",
-            "Keyword arguments of `stmg.load` and `stmg.VideoSegmenter`.\n",
-            f"{_streaming_table()}\n",
+            "## Settings\n",
+            "Each is an option of the command line (`--max-change 2%`), a keyword argument of `stmg.load` "
+            "(`max_change=0.02`; `stmg.VideoSegmenter` takes those of streaming) and, where the table says so, a key "
+            "of a settings file. What is left out is left to the model.\n",
+            "Settings files are what `stmg tune` writes and `--settings` reads, in YAML or JSON. Arguments come before "
+            "the file, the file before the model's card. `notes` in a file are for readers. A file's scheduler is for "
+            "its mode; files written earlier have `offline`, the scheduler of offline mode, beside that of online "
+            "mode.\n",
+            f"### Streaming\n\n{_settings_table(STREAM)}\n",
+            f"### Opening a model\n\n{_settings_table(MODEL)}\n",
+            f"### In Python alone\n\n{_settings_table(PYTHON)}\n",
             "## Schedulers\n",
             "By name and settings: `--scheduler fixed:period=3,between=carry`, or `{name: fixed, period: 3, between: "
             "carry}` in a file.\n",
@@ -115,10 +118,14 @@ def settings_page() -> str:
     )
 
 
-def _streaming_table() -> str:
-    """Streaming settings with their docstrings; most defaults are objects, which the docstrings name."""
-    rows = [f"| `{field.name}` | {field.doc} |" for field in read_fields(StreamSettings)]
-    return "\n".join(["| key | |", "|---|---|", *rows])
+def _settings_table(group: str) -> str:
+    """The settings of a group, from their declarations."""
+    rows = []
+    for name, each in settings_for(group).items():
+        modes = "" if each.modes == MODES else f" Only in {' and '.join(each.modes)} mode."
+        in_files = "yes" if each.in_files else ""
+        rows.append(f"| `{name}` | {each.help.replace('|', chr(92) + '|')}{modes} | {in_files} |")
+    return "\n".join(["| setting | | in files |", "|---|---|---|", *rows])
 
 
 def json_page() -> str:

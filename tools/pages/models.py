@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from stmg.models.card import CARD, Card, read_card
 from stmg.models.correctors import has_corrector, read_corrector_card
-from stmg.models.locate import LARGE, find_checkpoint, shipped_names
+from stmg.models.names import LARGE, find_checkpoint, shipped_names
 
 ROOT = Path(__file__).parents[2]
 TITLES = {"base iou": "IoU of each class, every frame computed"}

@@ -72,7 +72,7 @@ def adapt(
 
     Ctrl-C keeps what is done, and the same command goes on from there.
     """
-    from stmg.models.kinds import is_graph_file
+    from stmg.models.names import is_graph_file
     from stmg.training.adapt.model import STATE
     from stmg.training.adapt.model import adapt as run
     from stmg.training.adapt.settings import AdaptSettings

@@ -12,7 +12,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stmg.cli.interruption import INTERRUPTED
 from stmg.cli.options import MODEL_HELP, Areas, Background, Every, Limit, ModelOptions, StreamOptions, make_spec
-from stmg.cli.parsing import parse_scheduler
 from stmg.signals import ignore_ending
 
 if TYPE_CHECKING:
@@ -104,7 +103,8 @@ def batch(
 
     if workers is not None and ray is None:
         raise SettingsError("--workers is for --ray; without it one process uses all cores")
-    mode = mode or _default_mode(stream)
+    wanted = make_spec(model, options, stream, size=size, mode=mode).settings
+    mode = wanted.mode or ("online" if wanted.scheduler is not None and wanted.scheduler.refreshes else "offline")
     settings = BatchSettings(
         spec=make_spec(model, options, stream, size=size, mode=mode),
         mode=mode,
@@ -125,15 +125,6 @@ def batch(
     _print_summary(run, time.perf_counter() - started, out, interrupted, console)
     failed = run.manifest.count("failed")
     raise typer.Exit(INTERRUPTED if interrupted else FAILED if failed else 0)
-
-
-def _default_mode(stream: StreamOptions) -> str:
-    """What the settings say; else online for schedulers that compute parts of frames, and offline."""
-    from stmg.models.settings_file import read_settings
-
-    saved = None if stream.settings is None else read_settings(stream.settings).mode
-    policy = parse_scheduler(stream.scheduler)
-    return saved or ("online" if policy is not None and policy.refreshes else "offline")
 
 
 def _run(run: BatchRun, console: Console) -> bool:

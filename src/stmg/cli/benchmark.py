@@ -9,9 +9,7 @@ import typer
 from rich.console import Console
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.measuring import Offline, add_offline
 from stmg.cli.options import Model, ModelOptions, Out, StreamOptions, make_spec
-from stmg.cli.parsing import parse_size
 from stmg.cli.progress import progress_bar
 from stmg.cli.results import AsJson, publish
 
@@ -69,7 +67,6 @@ def benchmark(
         ),
     ] = None,
     out: Out = Path("out/benchmark"),
-    offline: Offline = None,
     as_json: AsJson = False,
     *,
     options: ModelOptions,
@@ -81,11 +78,11 @@ def benchmark(
     A bare network such as ddrnet39 may be timed without weights. If the source has labels, mIoU is measured too.
     """
     from stmg.evaluation.benchmark import benchmark as run
+    from stmg.streaming.values import read_size
 
     console = Console(stderr=as_json)
-    spec = make_spec(model, options, stream, mode=mode)
-    spec = add_offline(spec, offline, mode)
-    sizes = [parsed for text in size or [] if (parsed := parse_size(text))]
+    spec = make_spec(model, options, stream, mode=mode, several_modes=True)
+    sizes = [read_size("--size", text) for text in size or []]
     tasks: dict[tuple[int, int], TaskID] = {}
     try:
         with progress_bar(console) as progress:

@@ -69,7 +69,7 @@ def demo(
     if live:
         _show_live(seed, threads)
         return
-    from stmg.models.resolve import load
+    from stmg.models.load import load
 
     console = Console()
     segmenter = load(MODEL, threads=threads)
@@ -99,11 +99,11 @@ def _own_command() -> str:
 
 def _show_live(seed: int, threads: int | None) -> None:
     """The page of `stmg serve`, with one street."""
-    from stmg.models.resolve import ModelSpec
+    from stmg.models.spec import ModelSpec
     from stmg.serve.config import ServeConfig, StreamConfig
 
     street = StreamConfig(name="street", source=f"street:{seed}", fps=FPS)
-    serve_page(ServeConfig(streams=(street,)), ModelSpec(name=MODEL, threads=threads), browser=True)
+    serve_page(ServeConfig(streams=(street,)), ModelSpec(MODEL, {"threads": threads}), browser=True)
 
 
 def _render_video(path: Path, street: Street, num_frames: int, progress: Progress) -> list[Labels]:

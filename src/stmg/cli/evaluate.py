@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.measuring import Offline, add_offline, parse_intervals
+from stmg.cli.measuring import parse_intervals
 from stmg.cli.options import Data, Limit, Model, ModelOptions, Out, Size, Split, StreamOptions, make_spec
 from stmg.cli.progress import progress_bar
 from stmg.cli.results import AsJson, publish
@@ -39,7 +39,6 @@ def evaluate(
         bool, typer.Option("--paper", help="Also the paper's protocol: each labeled frame given the one before.")
     ] = False,
     out: Out = Path("out/evaluate"),
-    offline: Offline = None,
     as_json: AsJson = False,
     *,
     options: ModelOptions,
@@ -55,8 +54,7 @@ def evaluate(
     from stmg.evaluation.inputs import videos_of
 
     console = Console(stderr=as_json)
-    spec = make_spec(model, options, stream, size=size, mode=mode)
-    spec = add_offline(spec, offline, mode)
+    spec = make_spec(model, options, stream, size=size, mode=mode, several_modes=True)
     dataset = open_dataset(data)
     frames = sum(min(len(video), limit or len(video)) for video in videos_of(dataset, split))
     try:

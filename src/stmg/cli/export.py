@@ -62,7 +62,7 @@ def export(
     The folder runs without PyTorch, at one frame size: stmg segment VIDEO --model DIR.
     """
     from stmg.models.export import export as export_model
-    from stmg.models.kinds import is_network
+    from stmg.models.names import is_network
 
     console = Console()
     options = ModelOptions(
@@ -77,7 +77,7 @@ def export(
     )
     spec = make_spec(model, options, size=size)
     with console.status(f"exporting {escape(model)} to {escape(to)}"):
-        difference = export_model(spec, out, to, size=spec.size, int8=int8, check=check)
+        difference = export_model(spec, out, to, size=spec.settings.size, int8=int8, check=check)
     files = sorted(path.name for path in out.iterdir() if path.is_file())
     console.print(f"[bold]{escape(str(out))}[/]: {escape(', '.join(files))}")
     console.print(

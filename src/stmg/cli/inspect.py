@@ -90,9 +90,10 @@ def inspect(
 
     Of a graph file or an exported folder: its inputs and outputs, or its graphs and blocks.
     """
-    from stmg.models.kinds import is_exported
-    from stmg.models.resolve import ANY_SIZE, open_adapted
+    from stmg.models.load import open_adapted
+    from stmg.models.names import is_exported
     from stmg.runtimes.threads import set_threads
+    from stmg.streaming.working_size import ANY_SIZE
 
     spec = make_spec(model, ModelOptions(device=device, threads=threads, network=network), size=size)
     if is_exported(open_adapted(spec).name):
@@ -102,9 +103,9 @@ def inspect(
         return
     from stmg.models.torch_models import resolve_network
 
-    set_threads(spec.threads)
+    set_threads(spec.settings.threads)
     accelerated, card = resolve_network(spec, num_classes=classes, timed=True)
-    result = inspect_network(model, accelerated, spec.size or card.size or ANY_SIZE)
+    result = inspect_network(model, accelerated, spec.settings.size or card.size or ANY_SIZE)
     console = Console()
     if as_json:
         console.print_json(json.dumps(asdict(result)))

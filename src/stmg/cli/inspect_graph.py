@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from stmg.models.resolve import ModelSpec
+    from stmg.models.spec import ModelSpec
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def show_graph(spec: ModelSpec, as_json: bool, console: Console) -> None:
 
 def inspect_graph(spec: ModelSpec) -> GraphInspection:
     """Open a graph and describe it."""
-    from stmg.models.resolve import resolve
+    from stmg.models.load import resolve
     from stmg.runtimes.exported import ExportedRuntime
     from stmg.runtimes.graph import GraphRuntime
 

@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stmg.cli.parsing import parse_scheduler, parse_share, parse_size
-from stmg.errors import SettingsError
-
 if TYPE_CHECKING:
-    from stmg.models.resolve import ModelSpec
-    from stmg.streaming.schedulers import Scheduler as SchedulerPolicy
+    from stmg.models.spec import ModelSpec
 
 RUN, MEASURE, TRAIN = "Run", "Measure", "Train"  # panels of `stmg --help`
 MODEL_PANEL, STREAM_PANEL = "Model", "Streaming"  # panels of a verb's help
@@ -237,55 +233,21 @@ def make_spec(
     *,
     size: str | None = None,
     mode: str | None = None,
+    delay: int | None = None,
+    several_modes: bool = False,
 ) -> ModelSpec:
     """The `ModelSpec` of options as they are typed; what is not given is taken from the file of settings.
 
-    mode: what the stream will be: the scheduler is that of this mode, and an option it does not use is refused; None
-        where there will be several, or none.
+    mode: what the stream will be: an option it does not use is refused.
+    several_modes: whether the command runs several modes where none is given, whatever the file says.
     """
-    from stmg.models.resolve import ModelSpec, with_saved
-    from stmg.models.settings_file import SavedSettings, read_settings
-    from stmg.runtimes.normalization import parse_normalization
+    from stmg.models.spec import ModelSpec, read_settings
+    from stmg.streaming.settings import add_arguments
 
-    stream = stream or StreamOptions()
-    saved = SavedSettings() if stream.settings is None else read_settings(stream.settings)
-    streaming = {
-        "mode": mode,
-        "motion": stream.motion,
-        "fusion": stream.fusion,
-        "max_change": parse_share("--max-change", stream.max_change),
-        **_for_mode(mode, stream.scheduler, stream.fusion),
-    }
-    spec = ModelSpec(
-        name=model,
-        weights=options.weights,
-        network=options.network,
-        runtime=options.runtime,
-        device=options.device,
-        precision=options.precision,
-        threads=options.threads,
-        normalization=None if options.normalize is None else parse_normalization(options.normalize),
-        output=options.output,
-        activation=options.activation,
-        threshold=options.threshold,
-        corrector=options.corrector,
-        compile=options.compile,
-        size=parse_size(size),
-        streaming={name: value for name, value in streaming.items() if value is not None},
-    )
-    return with_saved(spec, saved)
-
-
-def _for_mode(mode: str | None, scheduler: str | None, fusion: float | None) -> dict[str, SchedulerPolicy | None]:
-    """The field that `--scheduler` sets; an error for an option that the mode does not use."""
-    policy = parse_scheduler(scheduler)
-    if fusion is not None and mode in ("offline", "realtime"):
-        raise SettingsError(f"--fusion is for --mode online; the mode is {mode}")
-    if policy is not None and mode == "realtime":
-        raise SettingsError("--scheduler cannot be used in realtime, where the network runs whenever something changed")
-    if policy is not None and mode == "offline" and policy.refreshes:
-        raise SettingsError(
-            f"--scheduler {scheduler} computes parts of frames, which only --mode online does; offline takes drift, "
-            "always-key or fixed:period=8,between=carry"
-        )
-    return {"offline" if mode == "offline" else "scheduler": policy}
+    given: dict[str, object] = {**vars(options), **vars(stream or StreamOptions())}
+    file = given.pop("settings")
+    saved = {} if file is None else read_settings(str(file))
+    if several_modes:
+        saved.pop("mode", None)
+    given |= {"size": size, "mode": mode, "delay": delay, "compile": options.compile or None}
+    return ModelSpec(model, add_arguments(saved, {name: each for name, each in given.items() if each is not None}))

@@ -26,7 +26,6 @@ from stmg.cli.options import (
     StreamOptions,
     make_spec,
 )
-from stmg.cli.parsing import parse_scheduler
 from stmg.cli.progress import progress_bar
 from stmg.errors import SettingsError
 
@@ -102,9 +101,10 @@ def segment(
 
     Writes an overlay video, a JSON line per frame and a timeline of what was computed. Ctrl-C keeps what is done.
     """
-    from stmg.models.for_source import SourceSegmenters
+    from stmg.models.load import SourceSegmenters
     from stmg.outputs.sinks import BackgroundSink
     from stmg.outputs.summary import summary_lines, summary_table, summary_values, trouble_lines
+    from stmg.segmenter import choose_mode
     from stmg.video.pace import pace as pace_source
     from stmg.video.sources import open_video
 
@@ -112,10 +112,11 @@ def segment(
     with open_video(source, every=every, limit=limit, fps=fps) as video:
         if fps is not None and video.fps != fps / every:
             raise SettingsError(f"--fps is for images, which have no times of their own; {video.name} has them")
-        mode = mode or _default_mode(stream, video, delay)
-        spec = make_spec(model, options, stream, size=size, mode=mode)
-        _check_timing(mode, video, pace, delay)
-        segmenter = SourceSegmenters(spec).open(video.size, delay)
+        spec = make_spec(model, options, stream, size=size, mode=mode, delay=delay)
+        mode = choose_mode(spec.settings, video)
+        spec = make_spec(model, options, stream, size=size, mode=mode, delay=delay)  # refuses what it does not use
+        _check_timing(mode, video, pace, spec.settings.delay)
+        segmenter = SourceSegmenters(spec).open(video.size)
         notes = (*_unused_masks(segmenter, mode), *_stand_ins(segmenter, mode, exact), *_unpaced(mode, video, pace))
         for note in (*segmenter.runtime.notes, *notes):
             console.print(f"[yellow]{escape(note)}[/]")
@@ -134,24 +135,10 @@ def segment(
     raise typer.Exit(INTERRUPTED if statistics.interrupted else LOST if statistics.lost else 0)
 
 
-def _default_mode(stream: StreamOptions, video: VideoSource, delay: int | None) -> str:
-    """What the settings say; else what the delay, the scheduler or the source suggests."""
-    from stmg.models.settings_file import read_settings
-    from stmg.segmenter import default_mode
-
-    saved = None if stream.settings is None else read_settings(stream.settings).mode
-    policy = parse_scheduler(stream.scheduler)
-    if saved is None and delay is None and policy is not None and policy.refreshes:
-        return "online"  # the one mode that computes parts of frames
-    return saved or ("offline" if delay is not None else default_mode(video))
-
-
 def _check_timing(mode: str, video: VideoSource, pace: bool, delay: int | None) -> None:
     """Refuse options that do not fit the mode or the source."""
     if mode == "offline" and video.live and delay is None:
         raise SettingsError("--mode offline looks at frames to come, so a live source needs --delay FRAMES as well")
-    if delay is not None and mode != "offline":
-        raise SettingsError(f"--delay is for --mode offline; the mode is {mode}")
     if pace and video.live:
         raise SettingsError(f"--pace plays a file at its own rate; {video.name} is live")
     if pace and mode != "realtime":
@@ -186,7 +173,7 @@ def _stand_ins(segmenter: VideoSegmenter, mode: str, exact: bool) -> tuple[str, 
     from stmg.runtimes.exported import ExportedRuntime
 
     runtime = segmenter.runtime
-    partial = mode == "online" and segmenter.settings.scheduler.refreshes
+    partial = mode == "online" and segmenter.settings.scheduler_for("online").refreshes
     if exact or not (partial and isinstance(runtime, ExportedRuntime) and runtime.has_mask_generator):
         return ()
     return (
@@ -197,15 +184,13 @@ def _stand_ins(segmenter: VideoSegmenter, mode: str, exact: bool) -> tuple[str, 
 
 def _unused_masks(segmenter: VideoSegmenter, mode: str) -> tuple[str, ...]:
     settings = segmenter.settings
-    if (
-        mode != "online"
-        or segmenter.runtime.has_mask_generator
-        or settings.partial_scale < 1
-        or not settings.scheduler.refreshes
-    ):
+    if mode != "online" or segmenter.runtime.has_mask_generator or settings.partial_scale < 1:
+        return ()
+    scheduler = settings.scheduler_for("online")
+    if not scheduler.refreshes:
         return ()
     return (
-        f"this model has no trained mask generator, so partial frames of the scheduler {settings.scheduler.name} "
+        f"this model has no trained mask generator, so partial frames of the scheduler {scheduler.name} "
         "run every block and save nothing; --scheduler drift carries frames instead",
     )
 

@@ -19,7 +19,7 @@ from stmg.errors import MissingPackageError, SettingsError, install_command
 from stmg.video.addresses import hide_credentials
 
 if TYPE_CHECKING:
-    from stmg.models.resolve import ModelSpec
+    from stmg.models.spec import ModelSpec
     from stmg.serve.config import ServeConfig
 
 ACCESS_PANEL, KEEP_PANEL = "Access", "Recording and uploads"
@@ -126,7 +126,9 @@ def serve(
         chosen = _from_sources(sources or [], fps, given)
         if model is None:
             raise SettingsError("say which model: --model NAME, or --config FILE with one for each stream")
-        spec = make_spec(model, options, stream, size=size, mode=mode or _default_mode(stream))
+        spec = make_spec(model, options, stream, size=size, mode=mode)
+        if spec.settings.mode is None:
+            spec = make_spec(model, options, stream, size=size, mode="realtime")
     if record is not None:
         from stmg.serve.config import RecordConfig
 
@@ -190,14 +192,6 @@ def _read(path: Path, given: Mapping[str, object]) -> ServeConfig:
     from stmg.serve.config import read_config
 
     return read_config(path, _known(given))
-
-
-def _default_mode(stream: StreamOptions) -> str:
-    """What the settings say; else realtime."""
-    from stmg.models.settings_file import read_settings
-
-    saved = None if stream.settings is None else read_settings(stream.settings).mode
-    return saved or "realtime"
 
 
 def name_of(source: str) -> str:

@@ -75,8 +75,8 @@ def tune(
     from stmg.evaluation.results import Goal
     from stmg.evaluation.tune import DEFAULT_GOAL, settings_of
     from stmg.evaluation.tune import tune as run
-    from stmg.models.kinds import is_graph_file
-    from stmg.models.settings_file import write_settings
+    from stmg.models.names import is_graph_file
+    from stmg.models.spec import write_settings
     from stmg.video.addresses import hide_credentials
 
     console = Console(stderr=as_json)

@@ -11,7 +11,6 @@ import numpy as np
 from stmg.evaluation.inputs import takes_size
 from stmg.evaluation.measuring.streams import Stepper
 from stmg.evaluation.method import Method
-from stmg.models.resolve import ANY_SIZE
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, compose
@@ -19,6 +18,7 @@ from stmg.streaming.motion import DisMotion, MotionEstimator, View, make_view, r
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.streaming.state import FrameResult
+from stmg.streaming.working_size import ANY_SIZE
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import Labels
 

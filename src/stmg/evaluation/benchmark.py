@@ -30,7 +30,8 @@ from stmg.evaluation.results import (
     SizeBenchmark,
     percent,
 )
-from stmg.models.resolve import ModelSpec, as_spec, resolve
+from stmg.models.load import resolve
+from stmg.models.spec import ModelSpec, as_spec
 from stmg.streaming.settings import Mode, check_mode
 from stmg.streaming.state import FrameResult
 from stmg.video.addresses import hide_credentials
@@ -81,11 +82,11 @@ def benchmark(
 
     After Ctrl-C the result has the sizes until then, and `interrupted` is True.
     """
-    modes = MODES if mode is None else (check_mode(mode),)
+    spec = as_spec(model).with_options(untrained=True)
+    modes = tuple(filter(spec.settings.can_run, MODES)) if mode is None else (check_mode(mode),)
     if rate is not None and ("realtime" not in modes or rate <= 0):
         raise SettingsError(f"rate is for realtime, in frames per second above 0; got {rate:g} and the mode {mode}")
     warning = busy_warning()
-    spec = replace(as_spec(model), untrained=True)
     runs: list[SizeBenchmark] = []
     interrupted = False
     for size in sizes or (None,):
@@ -93,7 +94,7 @@ def benchmark(
         try:
             clip = read_clip(str(source), subject.size, frames)
             clip = clip._replace(rate=rate or clip.rate or RATE)
-            at_size = replace(spec, size=subject.size)
+            at_size = spec.with_options(size=subject.size)
             entries = make_entries(subject, at_size, clip, modes, baselines, smaller, beside)
             runs.append(_Measurement(subject, entries, clip, repeats, on_frame).run(modes))
         except KeyboardInterrupt:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +13,8 @@ from stmg.evaluation.inputs import EVERY_FRAME, PAPER_SETTINGS, Subject, check_c
 from stmg.evaluation.measuring.clip import Clip
 from stmg.evaluation.measuring.streams import Stepper
 from stmg.evaluation.method import BASE, Method
-from stmg.models.kinds import is_exported, is_graph_file, is_network
-from stmg.models.resolve import ModelSpec
+from stmg.models.names import is_exported, is_graph_file, is_network
+from stmg.models.spec import ModelSpec
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.graph import GraphRuntime
 from stmg.segmenter import VideoSegmenter
@@ -65,13 +65,13 @@ def mode_entries(
 ) -> dict[Method, Entry]:
     """A model on every frame, in each mode, and as in the paper."""
     segmenter = subject.segmenter
-    entries = {base: Entry(segmenter.another(**EVERY_FRAME), scored, spec=_with(spec, EVERY_FRAME))}
+    entries = {base: Entry(segmenter.another(**EVERY_FRAME), scored, spec=spec.with_options(**EVERY_FRAME))}
     for mode in modes:
         memory = None if mode == "realtime" else spec  # that of a live stream depends on how fast frames come
         entries[replace(base, kind=mode)] = Entry(segmenter.another(), scored, mode, memory)
         if mode == "online" and segmenter.runtime.has_mask_generator:
             paper = segmenter.another(**PAPER_SETTINGS)
-            entries[replace(base, kind="paper")] = Entry(paper, scored, spec=_with(spec, PAPER_SETTINGS))
+            entries[replace(base, kind="paper")] = Entry(paper, scored, spec=spec.with_options(**PAPER_SETTINGS))
     return entries
 
 
@@ -80,15 +80,18 @@ def baseline_entries(subject: Subject, scored: bool, modes: Sequence[Mode]) -> d
     segmenter, settings = subject.segmenter, subject.segmenter.settings
     entries: dict[Method, Entry] = {}
     for factor in BUDGET_FACTORS:
-        if "online" in modes and isinstance(settings.scheduler, DriftBudget):
-            budget = replace(settings.scheduler, key_above=factor * settings.scheduler.key_above)
+        own = settings.scheduler_for("online")
+        if "online" in modes and isinstance(own, DriftBudget):
+            budget = replace(own, key_above=factor * own.key_above)
             method = Method(kind="online", budget=budget.key_above)
-            entries[method] = Entry(segmenter.another(scheduler=budget, max_change=None), scored)
-        if "offline" in modes and isinstance(settings.offline, DriftBudget):
-            longest = round(factor * settings.offline.longest)
-            budget = replace(settings.offline, key_above=factor * settings.offline.key_above, longest=longest)
+            entries[method] = Entry(segmenter.another(mode="online", scheduler=budget, max_change=None), scored)
+        own = settings.scheduler_for("offline" if "offline" in modes else "online")
+        if "offline" in modes and isinstance(own, DriftBudget):
+            budget = replace(own, key_above=factor * own.key_above, longest=round(factor * own.longest))
             method = Method(kind="offline", budget=budget.key_above)
-            entries[method] = Entry(segmenter.another(offline=budget, max_change=None), scored, "offline")
+            entries[method] = Entry(
+                segmenter.another(mode="offline", scheduler=budget, max_change=None), scored, "offline"
+            )
     return entries | {
         method: Entry(stepper, scored) for method, stepper in make_baselines(segmenter, subject.size).items()
     }
@@ -102,15 +105,9 @@ def other_entries(spec: ModelSpec, names: Sequence[str], clip: Clip) -> dict[Met
             raise SettingsError(
                 f"smaller: {name} would run in PyTorch and {spec.name} does not; first: stmg export {name} --to onnx"
             )
-        plain = ModelSpec(
-            name=name,
-            device=spec.device,
-            precision=spec.precision,
-            threads=spec.threads,
-            size=spec.size,
-            untrained=spec.untrained,
-        )
-        other = _with(plain, EVERY_FRAME)
+        shared = ("device", "precision", "threads", "size", "untrained")
+        plain = ModelSpec(name, {option: spec.options.get(option) for option in shared})
+        other = plain.with_options(**EVERY_FRAME)
         subject = open_model(other)
         entries[Method(kind="other-model", model=name)] = Entry(subject.segmenter, is_scored(subject, other, clip))
     return entries
@@ -118,11 +115,10 @@ def other_entries(spec: ModelSpec, names: Sequence[str], clip: Clip) -> dict[Met
 
 def as_export(spec: ModelSpec, name: str | Path) -> ModelSpec:
     """An export of a spec's model, run as that is. An exported folder says itself how it is opened, a file does not."""
-    same = replace(spec, name=str(name), weights=None, network=None, runtime=None, precision=None, compile=False)
-    same = replace(same, device=None, untrained=False)
-    if is_graph_file(str(name)):
-        return same
-    return replace(same, normalization=None, output=None, activation=None, threshold=None)
+    own = ["weights", "network", "runtime", "precision", "compile", "device", "untrained"]
+    if not is_graph_file(str(name)):
+        own += ["normalize", "output", "activation", "threshold"]
+    return ModelSpec(str(name), {option: value for option, value in spec.options.items() if option not in own})
 
 
 def export_entries(
@@ -145,14 +141,9 @@ def export_entries(
     return entries
 
 
-def _with(spec: ModelSpec, settings: Mapping[str, object]) -> ModelSpec:
-    """A spec with settings that carry nothing: what a model would load to correct carried frames stays away."""
-    return replace(spec, corrector="none", streaming={**spec.streaming, **settings})
-
-
 def is_scored(subject: Subject, spec: ModelSpec, clip: Clip) -> bool:
     """Whether a model's labels can be compared with the truth: it is trained, for the same classes."""
-    if clip.dataset is None or (is_network(spec.name) and spec.weights is None):
+    if clip.dataset is None or (is_network(spec.name) and spec.settings.weights is None):
         return False
     try:
         check_classes(subject, count_classes(subject), clip.dataset)

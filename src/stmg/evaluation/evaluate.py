@@ -103,7 +103,7 @@ def evaluate_pairs(
 ) -> PairScores:
     """The paper's protocol: each labeled frame given the frame before it as its key frame, whatever came earlier."""
     between = Level.PARTIAL if segmenter.runtime.has_mask_generator else Level.CARRY
-    pairs = segmenter.another(scheduler=FixedPeriod(2, between), fusion=0, max_change=None)
+    pairs = segmenter.another(mode="online", scheduler=FixedPeriod(2, between), fusion=0, max_change=None)
     whole = segmenter.another(**EVERY_FRAME)
     base, stream = (StreamFigures(ConfusionMatrix(dataset.num_classes)) for _ in range(2))
     with segmenter.runtime.exact_patterns():

@@ -14,7 +14,8 @@ from stmg.data.dataset import Dataset, Video
 from stmg.data.folder import is_video
 from stmg.errors import DataError
 from stmg.evaluation.results import Size
-from stmg.models.resolve import ModelSpec, as_spec, resolve, working_size
+from stmg.models.load import resolve, working_size
+from stmg.models.spec import ModelSpec, as_spec
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AlwaysKey, PaperScheduler, Scheduler
@@ -29,17 +30,18 @@ Model = VideoSegmenter | ModelSpec | str | Path
 DEFAULT_SIZE = (360, 480)  # of a segmenter that takes any size
 
 EVERY_FRAME: Mapping[str, Any] = {
+    "mode": None,
     "scheduler": AlwaysKey(),
-    "offline": AlwaysKey(),
     "max_change": None,
-    "corrector": None,
+    "corrector": "none",
 }
 """The base network in any mode: nothing is carried, so there is no change to steer by and nothing to correct."""
 PAPER_SETTINGS: Mapping[str, Any] = {
+    "mode": "online",
     "scheduler": PaperScheduler(),
     "motion": "none",
     "max_change": None,
-    "corrector": None,
+    "corrector": "none",
 }
 """The paper's mode: nothing is warped."""
 
@@ -56,13 +58,15 @@ def open_model(model: Model, size: Size | None = None, name: str | None = None) 
     """The segmenter, what results call it, and the frame size: the one given, else what the model is meant for."""
     if isinstance(model, VideoSegmenter):
         # Another one over the same weights, so that the caller's stream is not disturbed.
-        meant = model.settings.working_size or model.settings.own_size or DEFAULT_SIZE
-        return Subject(model.another(), name or "segmenter", size or model.runtime.input_size or meant)
+        meant = model.settings.size or model.settings.model_size or DEFAULT_SIZE
+        return Subject(
+            model.another(size=None, model_size=None), name or "segmenter", size or model.runtime.input_size or meant
+        )
     spec = as_spec(model)
-    spec = replace(spec, size=size or spec.size)
+    spec = spec if size is None else spec.with_options(size=size)
     meant = working_size(spec)
-    segmenter = resolve(spec)
-    return Subject(segmenter, name or spec.name, spec.size or segmenter.runtime.input_size or meant)
+    segmenter = resolve(spec).another(size=None, model_size=None)  # frames come at the size to work at
+    return Subject(segmenter, name or spec.name, spec.settings.size or segmenter.runtime.input_size or meant)
 
 
 def fit_video(subject: Subject, source: str) -> Subject:
@@ -122,13 +126,13 @@ def describe_settings(segmenter: VideoSegmenter, mode: Mode = "online") -> str:
     if mode == "realtime":
         parts.insert(0, "realtime")
     elif mode == "offline":
-        parts.insert(0, f"offline {_describe_scheduler(settings.offline)}")
+        parts.insert(0, f"offline {_describe_scheduler(settings.scheduler_for('offline'))}")
     else:
         fusion = segmenter.online.fusion
-        parts = [f"scheduler {_describe_scheduler(settings.scheduler)}", *parts, f"fusion {fusion:g}"]
+        parts = [f"scheduler {_describe_scheduler(settings.scheduler_for('online'))}", *parts, f"fusion {fusion:g}"]
         # The paper's mode is measured beside others wherever there are masks.
         with_masks = segmenter.runtime.has_mask_generator
-        if settings.partial_scale < 1 and (with_masks or settings.scheduler.refreshes):
+        if settings.partial_scale < 1 and (with_masks or settings.scheduler_for("online").refreshes):
             parts.append(f"partial frames at {settings.partial_scale:g}")
         parts += [f"mask gain {settings.masking.gain:g}"] if with_masks else []
     if corrector is not None and (mode != "offline" or corrector.between):

@@ -185,6 +185,6 @@ def make_lanes(
             lanes += [RealtimeLane(segmenter.another(), num_classes, each), CopiedLane(num_classes, each)]
     if mode in (None, "online"):
         lanes.append(OnlineLane(segmenter.another(), num_classes))
-    if mode in (None, "offline"):
+    if mode == "offline" or (mode is None and segmenter.settings.can_run("offline")):
         lanes.append(OfflineLane(segmenter.another(), num_classes))
     return lanes

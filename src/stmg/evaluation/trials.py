@@ -29,7 +29,7 @@ from stmg.streaming.flow import warp
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.realtime import Realtime
 from stmg.streaming.schedulers import AlwaysKey, DriftBudget, Level
-from stmg.streaming.settings import StreamSettings
+from stmg.streaming.settings import Settings
 from stmg.streaming.state import FrameResult
 from stmg.streaming.working_size import shrink
 from stmg.video.frames import Frame
@@ -191,18 +191,18 @@ class Trials:
         outcome = self._outcome(setting, parts, labels, runs / number, spent / number, _p95(latencies))
         return replace(outcome, gain=round(float(np.median(base)) * number / spent, 4))
 
-    def _settings(self, candidate: Candidate, setting: TuneSetting) -> StreamSettings:
+    def _settings(self, candidate: Candidate, setting: TuneSetting) -> Settings:
         segmenter, scheduler = candidate.subject.segmenter, scheduler_of(setting)
         own = segmenter.settings
         # What fusion is worth only labels can say; against the network's own it counts as a change.
         fusion = own.fusion if self.clip.dataset is not None else 0.0
-        base = replace(own, fusion=fusion, max_change=None, working_size=None, mode=None)
+        base = replace(own, fusion=fusion, max_change=None, size=None, model_size=None, mode=None)
         if setting.motion is not None:
             base = replace(base, motion=setting.motion)  # type: ignore[arg-type]
-        return replace(base, offline=scheduler) if setting.mode == "offline" else replace(base, scheduler=scheduler)
+        return base if setting.mode == "realtime" else replace(base, scheduler=scheduler)
 
     def _replay_realtime(
-        self, candidate: Candidate, settings: StreamSettings, frames: Sequence[Frame], base_ms: float
+        self, candidate: Candidate, settings: Settings, frames: Sequence[Frame], base_ms: float
     ) -> tuple[list[FrameResult], int]:
         assert self.rate is not None
         executor = DelayedExecutor(max(1, math.ceil(base_ms * self.rate / 1000)))

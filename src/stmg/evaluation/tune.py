@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -16,8 +15,7 @@ from stmg.evaluation.machine import this_machine
 from stmg.evaluation.measuring.clip import Clip, read_clip
 from stmg.evaluation.results import Goal, Size, TuneOutcome, TuneResult, TuneSetting
 from stmg.evaluation.trials import Segment, Trials, compute_candidate, measure_flicker, scheduler_of
-from stmg.models.resolve import ModelSpec, as_spec
-from stmg.models.settings_file import SavedSettings, scheduler_fields
+from stmg.models.spec import ModelSpec, as_spec, scheduler_fields
 from stmg.streaming.motion import DIS_LEVELS
 from stmg.streaming.working_size import MULTIPLE
 from stmg.video.addresses import hide_credentials
@@ -59,15 +57,15 @@ def tune(
     """
     tell = on_progress or (lambda progress: None)
     spec = as_spec(model)
-    spec = replace(spec, size=size or spec.size)
+    spec = spec if size is None else spec.with_options(size=size)
     first = open_model(spec, name=name)
-    if spec.size is None:
+    if spec.settings.size is None:
         first = fit_video(first, str(source))
     clip = read_clip(str(source), first.size, frames)
     if goal.max_loss is not None and clip.dataset is None:
         raise SettingsError(f"a goal of lost mIoU needs labels, and {source} has none; give one of changed pixels")
     tried, checked = split_clip(clip)
-    others = [open_model(replace(as_export(spec, name), size=first.size)) for name in beside]
+    others = [open_model(as_export(spec, name).with_options(size=first.size)) for name in beside]
     smaller = first._replace(segmenter=first.segmenter.another(), size=make_smaller(first.size))
     if takes_size(first.segmenter.runtime, smaller.size):
         others.append(smaller)
@@ -194,7 +192,7 @@ def describe_miss(check: TuneOutcome | None, goal: Goal) -> str:
     return f" But on the frames that it was checked on it gave {figures}, which misses the goal: give more frames."
 
 
-def settings_of(result: TuneResult, spec: ModelSpec | None = None) -> SavedSettings | None:
+def settings_of(result: TuneResult, spec: ModelSpec | None = None) -> dict[str, object] | None:
     """What `--settings` takes; None if nothing was chosen.
 
     spec: of the model that was tuned, whose runtime, precision and threads are kept.
@@ -204,7 +202,6 @@ def settings_of(result: TuneResult, spec: ModelSpec | None = None) -> SavedSetti
     setting = result.best.setting
     same = spec if setting.model == result.model else None  # an export runs as it says itself
     scheduler = scheduler_fields(scheduler_of(setting))
-    online = setting.mode in ("every frame", "online")
     notes: dict[str, object] = {
         "model": setting.model,
         "video": result.source,
@@ -212,18 +209,18 @@ def settings_of(result: TuneResult, spec: ModelSpec | None = None) -> SavedSetti
         "checked": None if result.check is None else _notes(result.check),
         "machine": str(result.machine),
     }
-    return SavedSettings(
-        mode="online" if setting.mode == "every frame" else setting.mode,
-        scheduler=scheduler if online else None,
-        offline=scheduler if setting.mode == "offline" else None,
-        motion=setting.motion,
-        fusion=0.0 if setting.mode == "online" and result.best.miou is None else None,
-        size=setting.size or result.size,
-        runtime=None if same is None else same.runtime,
-        precision=None if same is None else same.precision,
-        threads=None if spec is None else spec.threads,
-        notes=notes,
-    )
+    content = {
+        "mode": "online" if setting.mode == "every frame" else setting.mode,
+        "scheduler": None if setting.mode == "realtime" else scheduler,
+        "motion": setting.motion,
+        "fusion": 0.0 if setting.mode == "online" and result.best.miou is None else None,
+        "size": setting.size or result.size,
+        "runtime": None if same is None else same.options.get("runtime"),
+        "precision": None if same is None else same.options.get("precision"),
+        "threads": None if spec is None else spec.options.get("threads"),
+        "notes": notes,
+    }
+    return {name: value for name, value in content.items() if value is not None}
 
 
 def _tell(tell: Callable[[Progress], None], what: str, total: int, done: int) -> None:

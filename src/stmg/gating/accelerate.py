@@ -74,7 +74,7 @@ class AcceleratedNetwork(Pretrained, nn.Module):
 
         model: the network itself, with any weights, where the checkpoint is of a network of your own.
         """
-        network: AcceleratedNetwork = checkpoints("store").load_network(name, model, device)[0]
+        network: AcceleratedNetwork = checkpoints("torch_models").load_network(name, model, device)[0]
         return network
 
     @property

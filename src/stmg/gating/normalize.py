@@ -1,4 +1,4 @@
-"""Normalization of images on any device, the counterpart of `runtimes.normalization` in PyTorch."""
+"""Normalization of images on any device, the counterpart of `video.normalization` in PyTorch."""
 
 from __future__ import annotations
 

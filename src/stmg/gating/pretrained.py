@@ -18,7 +18,7 @@ class Pretrained:
 
     def save_pretrained(self, folder: str | PathLike[str], *, card: object = None, bits: int = 32) -> Path:
         """Write a checkpoint folder, as `stmg.save` does."""
-        saved: Path = checkpoints("store").save(self, Path(folder), card, bits=bits)
+        saved: Path = checkpoints("save").save(self, Path(folder), card, bits=bits)
         return saved
 
     def push_to_hub(

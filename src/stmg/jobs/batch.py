@@ -25,7 +25,7 @@ from stmg.jobs.task import (
 )
 from stmg.jobs.videos import Video, find_videos, keep_names
 from stmg.jobs.worker import LocalPool, Pool
-from stmg.models.resolve import ModelSpec, as_spec
+from stmg.models.spec import ModelSpec, as_spec
 
 READERS = 16  # markers read at once: on remote storage each takes a while
 

@@ -38,9 +38,9 @@ class RayPool:
     """
 
     def __init__(self, settings: BatchSettings, out: str, address: str, workers: int | None = None) -> None:
-        self._threads = settings.spec.threads or 1
-        self._gpus = 1 if (settings.spec.device or "").startswith("cuda") else 0
-        settings = replace(settings, spec=make_portable(replace(settings.spec, threads=self._threads)))
+        self._threads = settings.spec.settings.threads or 1
+        self._gpus = 1 if (settings.spec.settings.device or "").startswith("cuda") else 0
+        settings = replace(settings, spec=make_portable(settings.spec.with_options(threads=self._threads)))
         self._arguments, self._most = (settings, out), workers
         self._is_ours = not ray.is_initialized()
         if self._is_ours:

@@ -7,7 +7,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from glob import escape
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 from stmg.errors import MissingPackageError, SettingsError
 from stmg.jobs.storage import Folder
 from stmg.jobs.videos import Video
-from stmg.models.kinds import is_network, is_user_function
+from stmg.models.load import open_adapted
 from stmg.models.model_files import list_companion_files, list_model_files
-from stmg.models.resolve import ModelSpec, open_adapted
+from stmg.models.names import is_network, is_user_function
+from stmg.models.spec import ModelSpec
 from stmg.outputs.choose import choose_outputs
 from stmg.outputs.images import parse_color
 from stmg.streaming.offline import SEAM
@@ -72,13 +73,13 @@ class BatchSettings:
     @property
     def may_cut(self) -> bool:
         """True if parts of a video, segmented on their own, have the labels of the whole."""
-        return self.chunk > 0 and self.mode == "offline" and self.spec.streaming.get("max_change") is None
+        return self.chunk > 0 and self.mode == "offline" and self.spec.settings.max_change is None
 
     def key(self, video: Video) -> str:
         """Identifies video, model and settings, however they were written. Ways to share the work do not count."""
         same = {
             **{item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("save", "chunk")},
-            "spec": replace(make_portable(self.spec), threads=None),
+            "spec": _given(make_portable(self.spec)),
             "outputs": sorted(self.outputs),
             "background": self.background and parse_color(self.background),
             "video": (video.address, video.stamp),
@@ -96,14 +97,23 @@ def make_portable(spec: ModelSpec) -> ModelSpec:
         is_file = Path(file).exists() and (file.endswith(".py") if colon else not is_network(name))
         return f"{os.path.abspath(file)}{colon}{function}" if is_file else name
 
-    return replace(
-        spec,
-        name=absolute(spec.name),
-        weights=spec.weights and Path(os.path.abspath(spec.weights)),
-        network=spec.network and absolute(spec.network),
-        corrector=spec.corrector if spec.corrector in (None, "none") else absolute(spec.corrector),
-        device="cuda" if (spec.device or "").startswith("cuda") else spec.device,
+    settings, corrector = spec.settings, spec.options.get("corrector")
+    return ModelSpec(absolute(spec.name), spec.options).with_options(
+        weights=settings.weights and Path(os.path.abspath(settings.weights)),
+        network=settings.network and absolute(settings.network),
+        corrector=corrector if corrector in (None, "none") else absolute(corrector),
+        device="cuda" if (settings.device or "").startswith("cuda") else settings.device,
     )
+
+
+def _given(spec: ModelSpec) -> dict[str, object]:
+    """What a spec says, its options as they are read, however they were typed."""
+    settings = spec.settings
+    options = {name: value if name == "motion" else getattr(settings, name) for name, value in spec.options.items()}
+    options.pop("threads", None)
+    if "default_schedulers" in options:
+        options["default_schedulers"] = spec.options["default_schedulers"]
+    return {"name": spec.name, **options}
 
 
 def _plain(value: Any) -> Any:

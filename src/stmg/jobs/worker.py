@@ -13,7 +13,7 @@ from stmg.errors import SettingsError
 from stmg.jobs.parts import cut_frames, join_parts
 from stmg.jobs.storage import Folder, fetch
 from stmg.jobs.task import MARKER, MARKER_FORMAT, PARTS, BatchSettings, Outcome, Part, Task, Totals, read_marker
-from stmg.models.for_source import SourceSegmenters
+from stmg.models.load import SourceSegmenters
 from stmg.outputs.choose import IMAGES, OUTPUTS, make_sinks
 from stmg.outputs.sinks import BackgroundSink
 from stmg.pipeline import run_pipeline

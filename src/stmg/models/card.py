@@ -6,20 +6,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-
-import numpy as np
+from typing import Any
 
 from stmg.errors import ModelError, SettingsError
 from stmg.files import build_from_file, read_mapping
 from stmg.runtimes.labels import check_foreground
-from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 from stmg.streaming.masks import Masking
-from stmg.streaming.motion import make_motion_estimator
-from stmg.streaming.schedulers import read_scheduler
-from stmg.streaming.settings import OFFLINE, StreamSettings
+from stmg.streaming.settings import Settings, make_settings
+from stmg.streaming.values import read_scheduler
 from stmg.video.frames import check_size
 from stmg.video.labels import MAX_CLASSES
-from stmg.video.overlay import default_palette
+from stmg.video.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 
 CARD = "stmg.json"
 FORMAT = 1
@@ -52,7 +49,7 @@ class Card:
     constant_mask: float | None = None
     """One value that partial frames use instead of the learned spatial mask."""
     scheduler: dict[str, object] = field(default_factory=lambda: {"name": "drift"})
-    offline: dict[str, object] = field(default_factory=lambda: {"name": "drift", **OFFLINE})
+    offline: dict[str, object] = field(default_factory=lambda: {"name": "drift", "key_above": 0.6, "longest": 12})
     """The scheduler of offline mode."""
     motion: str = "dis"
     partial_scale: float = 1.0
@@ -79,27 +76,35 @@ class Card:
         """What the network was trained with."""
         return Normalization(self.mean, self.std)
 
-    def stream_settings(self) -> StreamSettings:
+    def options(self) -> dict[str, Any]:
+        """How a stream is meant to be segmented, as fields of `Settings`."""
+        options: dict[str, Any] = {
+            "model_size": self.size,
+            "default_schedulers": {
+                "online": read_scheduler("scheduler", self.scheduler),
+                "offline": read_scheduler("offline", self.offline),
+            },
+            "motion": self.motion,
+            "partial_scale": self.partial_scale,
+            "fusion": self.fusion,
+            "class_names": self.class_names,
+        }
+        if self.constant_mask is not None:
+            options["masking"] = Masking(spatial=self.constant_mask)
+        if self.palette:
+            options["palette"] = self.palette
+        return options
+
+    def settings(self) -> Settings:
         """How a stream is meant to be segmented."""
-        palette = np.array(self.palette) if self.palette else default_palette(MAX_CLASSES)
-        return StreamSettings(
-            own_size=self.size,
-            scheduler=read_scheduler(self.scheduler),
-            offline=read_scheduler(self.offline),
-            motion=make_motion_estimator(self.motion),
-            masking=Masking() if self.constant_mask is None else Masking(spatial=self.constant_mask),
-            partial_scale=self.partial_scale,
-            fusion=self.fusion,
-            class_names=self.class_names,
-            palette=palette,
-        )
+        return make_settings(self.options())
 
 
 def parse_card(content: Mapping[str, object], path: Path) -> Card:
     """A card from JSON; `path` is the file that errors name."""
     card = build_from_file(Card, content, path, ModelError)
     try:
-        card.stream_settings()
+        card.settings()
     except SettingsError as error:
         raise ModelError(f"{path} is damaged: {error}") from None
     return card

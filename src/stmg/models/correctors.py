@@ -12,10 +12,10 @@ from stmg.errors import MissingPackageError, ModelError, SettingsError, install_
 from stmg.files import atomic_path, build_from_file, path_inside, read_mapping
 from stmg.runtimes.correctors import GraphCorrector
 from stmg.runtimes.engine import Engine
-from stmg.runtimes.normalization import Normalization
 from stmg.streaming.correction import SMALLEST, Corrector
 from stmg.streaming.cost import Cost
 from stmg.video.frames import check_size
+from stmg.video.normalization import Normalization
 
 if TYPE_CHECKING:
     from stmg.networks.corrector import Corrector as CorrectorNetwork

@@ -12,7 +12,7 @@ from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork
 from stmg.models.card import Card
 from stmg.models.correctors import CorrectorCard, describe_corrector
-from stmg.models.settings_file import scheduler_fields
+from stmg.models.spec import scheduler_fields
 from stmg.networks import NETWORKS, build
 from stmg.networks.corrector import Corrector as CorrectorNetwork
 from stmg.runtimes.torch import TorchRuntime
@@ -20,8 +20,8 @@ from stmg.runtimes.torch_corrector import TorchCorrector
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import MOTION_ESTIMATORS
-from stmg.streaming.schedulers import SCHEDULERS, Scheduler
-from stmg.streaming.settings import StreamSettings
+from stmg.streaming.schedulers import SCHEDULERS
+from stmg.streaming.settings import Mode, Settings
 
 OWN = "own"
 """What a card calls a network that is not of the package: whoever loads it passes it."""
@@ -53,11 +53,11 @@ def _describe(network: AcceleratedNetwork, card: Card | None, size: tuple[int, i
 def card_of_segmenter(segmenter: VideoSegmenter, card: Card | None = None) -> Card:
     """A card of its network with its normalization and its streaming settings; the rest as in the one given."""
     runtime, settings = _torch_runtime(segmenter), segmenter.settings
-    for name, value in (("mode", settings.mode), ("max_change", settings.max_change)):
+    for name, value in (("mode", settings.mode), ("max_change", settings.max_change), ("delay", settings.delay)):
         if value is not None:
             raise SettingsError(f"{name} is of a stream, not of a model, and no card holds it; set it when you load")
     network = runtime.original
-    size = settings.working_size or settings.own_size or (None if runtime.is_plain else network.example_size)
+    size = settings.size or settings.model_size or (None if runtime.is_plain else network.example_size)
     return replace(
         _describe(network, card, size),
         class_names=settings.class_names,
@@ -67,8 +67,8 @@ def card_of_segmenter(segmenter: VideoSegmenter, card: Card | None = None) -> Ca
         activation=runtime.foreground.stated.activation,
         threshold=runtime.foreground.stated.threshold,
         constant_mask=_constant_mask(settings.masking),
-        scheduler=_scheduler(settings.scheduler),
-        offline=_scheduler(settings.offline),
+        scheduler=_scheduler(settings, "online"),
+        offline=_scheduler(settings, "offline"),
         motion=_motion(settings),
         partial_scale=settings.partial_scale,
         fusion=settings.fusion,
@@ -113,20 +113,23 @@ def _torch_runtime(segmenter: VideoSegmenter) -> TorchRuntime:
     return segmenter.runtime
 
 
-def _palette(settings: StreamSettings, num_classes: int) -> tuple[tuple[int, int, int], ...]:
+def _palette(settings: Settings, num_classes: int) -> tuple[tuple[int, int, int], ...]:
     """The colors of the classes; none if they are those that every segmenter has by default."""
-    if np.array_equal(settings.palette, StreamSettings().palette):
+    if np.array_equal(settings.palette, Settings().palette):
         return ()
     return tuple((int(red), int(green), int(blue)) for red, green, blue in settings.palette[: max(num_classes, 1)])
 
 
-def _scheduler(scheduler: Scheduler) -> dict[str, object]:
+def _scheduler(settings: Settings, mode: Mode) -> dict[str, object]:
+    """The scheduler of a mode; the model's own where that mode cannot honor the one that was given."""
+    scheduler = settings.scheduler if settings.can_run(mode) else None
+    scheduler = scheduler or settings.default_schedulers[mode]
     if type(scheduler) not in SCHEDULERS.values():
         raise SettingsError(f"scheduler {scheduler.name} is your own, which no card can hold; set it when you load")
     return scheduler_fields(scheduler)
 
 
-def _motion(settings: StreamSettings) -> str:
+def _motion(settings: Settings) -> str:
     if settings.motion.name in MOTION_ESTIMATORS:
         return settings.motion.name
     raise SettingsError("motion is an estimator of your own, which no card can hold; set it when you load")

@@ -32,10 +32,10 @@ from stmg.models.describe import (
 )
 from stmg.models.difference import Difference, compare_export
 from stmg.models.graphs import CompareGraph, EncodeGraph, FullGraph, PartialGraph, write_graph
+from stmg.models.load import find_corrector, load, refuse
 from stmg.models.quantize import Batches, Inputs, quantize
-from stmg.models.refusals import NOT_FOR_EXPORTING, refuse
 from stmg.models.replacement import replace_export
-from stmg.models.resolve import ANY_SIZE, ModelSpec, as_spec, find_corrector, load
+from stmg.models.spec import ModelSpec, as_spec
 from stmg.models.torch_models import resolve_network
 from stmg.runtimes.engine import Pair
 from stmg.runtimes.exported import ExportedRuntime
@@ -43,9 +43,16 @@ from stmg.runtimes.manifest import FORMATS, MANIFEST, GraphFile, Manifest, write
 from stmg.runtimes.threads import set_threads
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.settings import SETTINGS, STREAM
+from stmg.streaming.working_size import ANY_SIZE
 from stmg.video.frames import Image, resize_image
 from stmg.video.sources import open_video
 
+NOT_FOR_EXPORTING = dict.fromkeys(
+    [name for name, each in SETTINGS.items() if each.group == STREAM and name != "size"]
+    + ["runtime", "device", "precision", "compile"],
+    "exports are run as whoever loads them says; give it then",
+)
 EXPORTED = "exported"  # note of a corrector that is a copy, written with the export of its model
 CHECK_FRAMES = 3  # on which an export is compared with PyTorch
 CALIBRATION_FRAMES, CALIBRATION_EVERY = 60, 5  # frames for INT8, and how far apart
@@ -83,8 +90,8 @@ def export(
     threads, corrector = None, None
     if isinstance(model, str | Path | ModelSpec):
         spec = as_spec(model)
-        model = spec = replace(spec, size=size or spec.size)
-        size, threads, corrector = spec.size, spec.threads, find_corrector(spec)
+        model = spec = spec if size is None else spec.with_options(size=size)
+        size, threads, corrector = spec.settings.size, spec.settings.threads, find_corrector(spec)
     set_threads(threads)
     network, card = _network_and_card(model, size, card)
     size = size or card.size or ANY_SIZE

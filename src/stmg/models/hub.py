@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from stmg.errors import MissingPackageError, ModelError, first_line, install_command
 from stmg.gating.accelerate import AcceleratedNetwork
 from stmg.models.card import Card
-from stmg.models.store import save
+from stmg.models.save import save
 from stmg.segmenter import VideoSegmenter
 
 

@@ -10,11 +10,10 @@ from stmg.errors import MissingPackageError, ModelError, first_line, install_com
 from stmg.files import path_inside
 from stmg.models.card import CARD
 from stmg.models.correctors import FILES as CORRECTOR_FILES
-from stmg.models.kinds import is_code, is_export, is_graph_file, is_user_function
-from stmg.models.locate import WEIGHTS, find_checkpoint
+from stmg.models.names import WEIGHTS, find_checkpoint, is_code, is_export, is_graph_file, is_user_function
 
 if TYPE_CHECKING:
-    from stmg.models.resolve import ModelSpec
+    from stmg.models.spec import ModelSpec
 
 
 def list_model_files(spec: ModelSpec) -> list[Path]:
@@ -42,10 +41,11 @@ def list_graph_files(path: Path) -> list[Path]:
 
 def list_companion_files(spec: ModelSpec) -> list[Path]:
     """What a model runs with besides its own files, where it is here: weights, corrector, and the code of a network."""
-    files = [] if spec.weights is None else [Path(spec.weights)]
-    if spec.corrector != "none":
-        files += [Path(spec.corrector or spec.name) / name for name in CORRECTOR_FILES]
-    functions = [name for name in (spec.name, spec.network) if name is not None and is_user_function(name)]
+    files = [] if spec.settings.weights is None else [Path(spec.settings.weights)]
+    corrector = spec.options.get("corrector", spec.name)
+    if corrector != "none":
+        files += [Path(corrector) / name for name in CORRECTOR_FILES]
+    functions = [name for name in (spec.name, spec.settings.network) if name is not None and is_user_function(name)]
     files += [Path(name.rpartition(":")[0]) for name in functions]
     return [file for file in files if file.is_file()]
 

@@ -7,39 +7,41 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import nn
 
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
-from stmg.models.card import Card
-from stmg.models.kinds import is_code, is_exported, is_network, is_user_function
-from stmg.models.locate import WEIGHTS
-from stmg.models.resolve import ANY_SIZE, ModelSpec
-from stmg.models.store import load_network
+from stmg.models.card import Card, read_card
+from stmg.models.names import WEIGHTS, find_checkpoint, is_code, is_exported, is_network, is_user_function
+from stmg.models.spec import ModelSpec
 from stmg.models.user_code import call_user_function
 from stmg.networks import NETWORKS, build
 from stmg.networks.foreign import load_foreign, match_names, read_state_dict
-from stmg.runtimes.normalization import Normalization
+from stmg.networks.packing import unpack
 from stmg.runtimes.torch import TorchRuntime, find_device
-from stmg.segmenter import VideoSegmenter
-from stmg.streaming.settings import make_settings
+from stmg.streaming.working_size import ANY_SIZE
 from stmg.video.labels import MAX_CLASSES
+from stmg.video.normalization import Normalization
 
 NUM_CLASSES = 19  # of a network without weights, as Cityscapes has
 
 
-def resolve_torch(spec: ModelSpec, model: object = None) -> VideoSegmenter:
-    """The segmenter of a spec that PyTorch runs; `model` as in `resolve_network`."""
-    if is_network(spec.name) and spec.weights is None and not spec.untrained:
+def open_torch(spec: ModelSpec, model: object = None) -> tuple[TorchRuntime, dict[str, Any]]:
+    """The runtime of a spec that PyTorch runs, and how it is meant to be run; `model` as in `resolve_network`."""
+    settings = spec.settings
+    if is_network(spec.name) and settings.weights is None and not settings.untrained:
         raise SettingsError(f"{spec.name} is a network without weights: give it weights, or name a checkpoint")
     restore = _make_restore(spec) if model is None else None
     network, card = resolve_network(spec, model)
     runtime = TorchRuntime(
         network,
-        device=spec.device,
-        precision=spec.precision or "fp32",
+        device=settings.device,
+        precision=settings.precision or "fp32",
         mean=card.mean,
         std=card.std,
         activation=card.activation,
@@ -47,12 +49,12 @@ def resolve_torch(spec: ModelSpec, model: object = None) -> VideoSegmenter:
         restore=restore,
     )
     runtime.is_plain = card.size is None
-    if spec.compile:
+    if settings.compile:
         runtime.compile()
-    own = card.stream_settings()
+    options = card.options()
     if is_code(spec.name):
-        own = replace(own, own_size=None)  # a size that was given is of one stream, and others may share the network
-    return VideoSegmenter(runtime, settings=make_settings(spec.streaming, own))
+        del options["model_size"]  # a size that was given is of one stream, and others may share the network
+    return runtime, options
 
 
 def resolve_network(
@@ -68,28 +70,28 @@ def resolve_network(
         raise ModelError(f"{spec.name} is exported already; name the PyTorch model it came from")
     if not is_code(spec.name):
         return _load_checkpoint(spec, model, num_classes, timed)
-    if spec.network is not None:
+    if spec.settings.network is not None:
         raise SettingsError(f"network cannot be used with {spec.name}: it is for checkpoint folders of your own")
     if is_network(spec.name) and model is not None:
         raise SettingsError(f"model cannot be used with {spec.name}: that is a network of the package")
-    if num_classes is not None and (not is_network(spec.name) or spec.weights is not None):
+    if num_classes is not None and (not is_network(spec.name) or spec.settings.weights is not None):
         raise SettingsError(f"num_classes cannot be used with {spec.name}: it has its own")
     network = _make_module(spec, model, num_classes or NUM_CLASSES)
     if not isinstance(network, AcceleratedNetwork):
-        device = find_device(spec.device or "cpu")
-        example = torch.zeros(1, 3, *(spec.size or ANY_SIZE), device=device, dtype=weight_dtype(network))
-        network = accelerate(network.to(device), example, output=_as_key(spec.output), timed=timed)
-    elif spec.output is not None:
+        device = find_device(spec.settings.device or "cpu")
+        example = torch.zeros(1, 3, *(spec.settings.size or ANY_SIZE), device=device, dtype=weight_dtype(network))
+        network = accelerate(network.to(device), example, output=_as_key(spec.settings.output), timed=timed)
+    elif spec.settings.output is not None:
         raise SettingsError(f"output cannot be used with {spec.name}: it gives an accelerated network, with its own")
-    normalization = spec.normalization or Normalization()
+    normalization = spec.settings.normalize or Normalization()
     card = Card(
         spec.name,
         network.num_classes,
-        spec.size,
+        spec.settings.size,
         mean=normalization.mean,
         std=normalization.std,
-        activation=spec.activation,
-        threshold=spec.threshold,
+        activation=spec.settings.activation,
+        threshold=spec.settings.threshold,
         motion="auto",
     )
     return network, card
@@ -109,7 +111,7 @@ def _make_restore(spec: ModelSpec) -> Callable[[], AcceleratedNetwork]:
 
 def _checksum(spec: ModelSpec) -> int | None:
     """Of the file of weights; None for a name, behind which the weights stay what they are."""
-    file = spec.weights or Path(spec.name) / WEIGHTS
+    file = spec.settings.weights or Path(spec.name) / WEIGHTS
     if not file.is_file() or not file.stat().st_size:
         return None
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -119,28 +121,77 @@ def _checksum(spec: ModelSpec) -> int | None:
 def _load_checkpoint(
     spec: ModelSpec, model: object, num_classes: int | None, timed: bool
 ) -> tuple[AcceleratedNetwork, Card]:
-    if spec.weights is not None:
+    if spec.settings.weights is not None:
         others = f"{', '.join(NETWORKS)} or file.py:function"
         raise SettingsError(f"weights cannot be used with {spec.name}: it brings its own; they are for {others}")
-    if spec.normalization is not None:
-        raise SettingsError(f"normalization cannot be used with {spec.name}: its card holds its own (mean, std)")
-    if spec.output is not None:
+    if spec.settings.normalize is not None:
+        raise SettingsError(f"normalize cannot be used with {spec.name}: its card holds its own mean and std")
+    if spec.settings.output is not None:
         raise SettingsError(f"output cannot be used with {spec.name}: it was chosen when it was saved")
     if num_classes is not None:
         raise SettingsError(f"num_classes cannot be used with {spec.name}: it has its own")
-    if spec.network is not None:
+    function = spec.settings.network
+    if function is not None:
         if model is not None:
             raise SettingsError(f"network cannot be used with {spec.name}: model gives it already")
-        if not is_user_function(spec.network):
-            raise SettingsError(f"network is file.py:function that returns a torch.nn.Module; got {spec.network!r}")
-        model = call_user_function(spec.network)
+        if not is_user_function(function):
+            raise SettingsError(
+                f"network is file.py:function that returns a torch.nn.Module; got {spec.settings.network!r}"
+            )
+        model = call_user_function(function)
     if model is not None and not isinstance(model, nn.Module):
-        what = "model" if spec.network is None else f"what {spec.network} returns"
+        what = "model" if function is None else f"what {function} returns"
         raise SettingsError(f"{what} is a torch.nn.Module; got a {type(model).__name__}")
-    network, card = load_network(spec.name, model, spec.device, size=spec.size, timed=timed)
-    activation = spec.activation or card.activation
-    threshold = card.threshold if spec.threshold is None else spec.threshold
+    network, card = load_network(spec.name, model, spec.settings.device, size=spec.settings.size, timed=timed)
+    activation = spec.settings.activation or card.activation
+    threshold = card.threshold if spec.settings.threshold is None else spec.settings.threshold
     return network, replace(card, activation=activation, threshold=threshold)
+
+
+def load_network(
+    name: str | Path,
+    model: nn.Module | None = None,
+    device: str | None = None,
+    *,
+    size: tuple[int, int] | None = None,
+    timed: bool = False,
+) -> tuple[AcceleratedNetwork, Card]:
+    """The network of a checkpoint with its weights, and its card.
+
+    model: the network itself, with any weights, where the checkpoint is of a user's own.
+    size: (H, W) to count and time its blocks at; the card's if not given.
+    """
+    folder = find_checkpoint(name)
+    card = read_card(folder)
+    if model is None and card.network not in NETWORKS:
+        raise SettingsError(
+            f"{folder} is of a network of your own; say what builds it: --network file.py:function, or from Python "
+            f"stmg.load({str(name)!r}, model=...)"
+        )
+    model = build(card.network, card.num_classes) if model is None else model
+    target = find_device(device or "cpu")
+    network = accelerate(
+        model.to(target),
+        torch.zeros(1, 3, *(size or card.size or ANY_SIZE), device=target, dtype=weight_dtype(model)),
+        head=card.head,
+        blocks=list(card.blocks),
+        output=card.output,
+        mask_generator=card.mask_generator,
+        two_weight_sets=card.two_weight_sets,
+        timed=timed,
+    )
+    if network.mask_generator is not None:
+        network.mask_generator.distortion_aware = card.distortion_aware
+    try:
+        tensors = unpack(load_file(folder / WEIGHTS, device=str(target)))
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{folder / WEIGHTS} cannot be read: {error}") from None
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError as error:
+        first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
+        raise ModelError(f"the weights in {folder} are of another network than {card.network}: {first}") from None
+    return network, card
 
 
 def _as_key(output: str | int | None) -> str | int | None:
@@ -150,16 +201,16 @@ def _as_key(output: str | int | None) -> str | int | None:
 
 def _make_module(spec: ModelSpec, model: object, num_classes: int) -> nn.Module:
     if not is_user_function(spec.name):
-        if spec.weights is not None:
-            return load_with_weights(spec.name, spec.weights)
+        if spec.settings.weights is not None:
+            return load_with_weights(spec.name, spec.settings.weights)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             return build(spec.name, num_classes)
     network = call_user_function(spec.name) if model is None else model
     if not isinstance(network, nn.Module):
         raise ModelError(f"{spec.name} gives {type(network).__name__}, not a torch.nn.Module")
-    if spec.weights is not None:
-        load_foreign(network, read_state_dict(spec.weights))
+    if spec.settings.weights is not None:
+        load_foreign(network, read_state_dict(spec.settings.weights))
     return network
 
 

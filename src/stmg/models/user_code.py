@@ -6,6 +6,8 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import sysconfig
+import zlib
 from pathlib import Path
 from types import ModuleType
 
@@ -42,11 +44,28 @@ def _import(source: str) -> ModuleType:
         return importlib.import_module(source)
     if not path.is_file():
         raise ModelError(f"{path} does not exist")
-    sys.path.insert(0, str(path.parent.resolve()))  # so that it finds its neighbors, as when run itself
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    path = path.resolve()
+    stat = path.stat()
+    # A name of its own: a user's queue.py must not replace the standard library's. A changed file is another module.
+    name = f"stmg_user_{path.stem}_{zlib.crc32(f'{path} {stat.st_mtime_ns} {stat.st_size}'.encode()):08x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    _find_neighbors(str(path.parent))
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
+
+
+def _find_neighbors(folder: str) -> None:
+    """Let the modules beside a file be imported: before installed packages, and after the standard library."""
+    if folder not in sys.path:
+        library = [at for at, path in enumerate(sys.path) if path and Path(path) == Path(sysconfig.get_path("stdlib"))]
+        sys.path.insert(max(library, default=-1) + 1, folder)

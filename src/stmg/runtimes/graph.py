@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from stmg.errors import ModelError, SettingsError, first_line
 from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.engine import Engine, GraphOutput, PlainGraph, describe_engine
-from stmg.runtimes.normalization import Normalization
 from stmg.video.frames import Image, resize_image
 from stmg.video.labels import MAX_CLASSES
+from stmg.video.normalization import Normalization
 
 GRAPH_SUFFIXES = {".onnx": "onnxruntime", ".xml": "openvino", ".tflite": "openvino"}
 """Of graph files, and the engine that runs them unless another is chosen."""

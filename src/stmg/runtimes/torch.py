@@ -21,7 +21,6 @@ from stmg.gating.folding import fold_batch_norm
 from stmg.gating.normalize import NormalizeImage
 from stmg.gating.warping import warp_tensor
 from stmg.runtimes.labels import Foreground
-from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 from stmg.runtimes.threads import share_torch_threads
 from stmg.streaming.cost import Cost, NetworkCost
 from stmg.streaming.flow import Flow, Map
@@ -31,6 +30,7 @@ from stmg.streaming.runtime import Output
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Image
 from stmg.video.labels import MAX_CLASSES, Labels
+from stmg.video.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 

@@ -13,9 +13,8 @@ import yaml
 
 from stmg.errors import SettingsError, require
 from stmg.files import build_dataclass
-from stmg.models.kinds import is_user_function
-from stmg.models.resolve import ModelSpec, with_saved
-from stmg.models.settings_file import SavedSettings, read_settings
+from stmg.models.names import is_user_function
+from stmg.models.spec import ModelSpec, merge_file
 from stmg.runtimes.graph import GRAPH_SUFFIXES
 from stmg.video.addresses import hide_credentials, hide_in_text
 
@@ -201,14 +200,9 @@ def make_model_spec(model: str | None, settings: object) -> ModelSpec:
     """The model of a stream and how it is to run."""
     if model is None:
         raise SettingsError("no model is given; say --model NAME, or model: NAME in the configuration")
-    saved = SavedSettings()
-    if isinstance(settings, str | Path):
-        saved = read_settings(settings)
-    elif isinstance(settings, Mapping):
-        saved = build_dataclass(SavedSettings, settings, "settings")
-    elif settings is not None:
+    if settings is not None and not isinstance(settings, str | Path | Mapping):
         raise SettingsError(f"settings is a file, or settings by name; got {settings!r}")
-    return with_saved(ModelSpec(name=model), saved)
+    return ModelSpec(model, merge_file(settings, {}))
 
 
 def is_loopback(host: str) -> bool:

@@ -6,14 +6,16 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stmg.models.resolve import ModelSpec, resolve, working_size
+from stmg.models.load import resolve, working_size
+from stmg.models.spec import ModelSpec
 from stmg.segmenter import VideoSegmenter
 from stmg.serve.figures import LiveStatistics
 from stmg.streaming.realtime import step_back
+from stmg.streaming.settings import MODEL, settings_for
 
 
 @dataclass(frozen=True)
@@ -25,10 +27,13 @@ class Model:
     spec: ModelSpec
     segmenter: VideoSegmenter
 
-    def segmenter_for(self, spec: ModelSpec, source: tuple[int, int] | None, **options: Any) -> VideoSegmenter:
-        """A segmenter over the same weights at the size to work at for this source, with settings of its own."""
-        size = spec.size or self.segmenter.size_for(source)
-        return self.segmenter.another(**{**spec.streaming, "working_size": size, **options})
+    def segmenter_for(self, spec: ModelSpec, **options: Any) -> VideoSegmenter:
+        """A segmenter over the same weights, with the streaming options of a spec and those given here."""
+        streaming = {name: value for name, value in spec.options.items() if name not in settings_for(MODEL)}
+        mode = options.get("mode")
+        if mode is not None and not spec.settings.can_run(mode):
+            streaming["scheduler"] = None  # it is for another mode; this one has the model's own
+        return self.segmenter.another(**{**streaming, **options})
 
 
 class Models:
@@ -42,14 +47,14 @@ class Models:
 
     def get(self, spec: ModelSpec) -> Model:
         """The model of a spec, loaded if it is not yet."""
-        if spec.size is not None:
+        if spec.settings.size is not None:
             working_size(spec)  # refuses one that the model cannot have
+        key = ModelSpec(spec.name, {name: value for name, value in spec.options.items() if name in settings_for(MODEL)})
         with self._lock:
-            key = replace(spec, streaming={}, size=None)
             for model in self._loaded:
-                if replace(model.spec, streaming={}, size=None) == key:
+                if model.spec == key:
                     return model
-            model = Model(self._name(spec.name), spec, self._load(replace(spec, streaming={})))
+            model = Model(self._name(spec.name), key, self._load(key))
             self._loaded.append(model)
             return model
 

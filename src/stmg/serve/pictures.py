@@ -97,7 +97,7 @@ class Pictures:
         """What the whole network says of a frame; None if the stream stops meanwhile."""
         segmenter = self._stream.model.segmenter
         frame = Frame(result.image)
-        size = self._stream.spec.size or segmenter.size_for(frame.size)
+        size = self._stream.spec.settings.size or segmenter.size_for(frame.size)
         small = frame if size is None else shrink(frame, size)
         future: Future[Anchor] = self._executor.submit(compute_anchor, segmenter.runtime, small)
         while not self._stream.is_stopped:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from stmg.errors import SettingsError
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 from stmg.outputs.records import describe_result
 from stmg.serve.channels import Channel
 from stmg.serve.config import MOST_STREAMS, ServeConfig, StreamConfig, make_model_spec

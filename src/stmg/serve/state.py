@@ -31,7 +31,7 @@ class Controls:
             raise SettingsError(f"max_change is a share above 0 and below 1; got {self.max_change}")
 
     def streaming(self) -> dict[str, Any]:
-        """The fields of `StreamSettings` among them."""
+        """The fields of `Settings` among them."""
         return {"mode": self.mode, "motion": self.motion, "max_change": self.max_change}
 
 

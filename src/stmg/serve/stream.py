@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stmg.errors import StmgError
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 from stmg.outputs.sinks import Sink
 from stmg.pipeline import run_pipeline
 from stmg.segmenter import VideoSegmenter
@@ -22,7 +22,6 @@ from stmg.serve.models import Models, TimedExecutor
 from stmg.serve.recording import SegmentRecorder
 from stmg.serve.sources import LiveSource, open_source
 from stmg.serve.state import Controls, Status, StreamInfo
-from stmg.streaming.delay import limit_delay
 from stmg.streaming.schedulers import DriftBudget
 from stmg.streaming.state import FrameResult
 from stmg.video.addresses import hide_credentials, hide_in_text
@@ -49,10 +48,10 @@ class LiveStream:
         self.figures, self.recorder = LiveStatistics(self.model.segmenter.class_names), recorder
         self._folder, self._retry = folder, retry_seconds
         self._executor = TimedExecutor(models.executor, self.figures)
-        mode = str(spec.streaming.get("mode") or "realtime")
-        settings = self.model.segmenter_for(spec, None, mode=mode).settings
+        mode = spec.settings.mode or "realtime"
+        settings = self.model.segmenter_for(spec, mode=mode).settings
         controls = Controls(mode=mode, motion=settings.motion.name, max_change=settings.max_change)
-        self._make_segmenter(controls, None)  # refuses settings that do not fit each other
+        self._make_segmenter(controls)  # refuses settings that do not fit each other
         self._controls, self._version = controls, 0
         self._status = Status(since=time.time())
         self._changed = threading.Condition()
@@ -115,7 +114,7 @@ class LiveStream:
         with self._changed:
             controls = replace(self._controls, **changes)
             if controls.streaming() != self._controls.streaming():
-                self._make_segmenter(controls, None)
+                self._make_segmenter(controls)
                 self._version += 1
             if controls.opacity != self._controls.opacity:
                 self._newest_version += 1  # what is shown is to be drawn again, paused or not
@@ -185,7 +184,7 @@ class LiveStream:
             version, controls = self._version, self._controls
         self.figures.mode = controls.mode
         run_pipeline(
-            self._make_segmenter(controls, source.size),
+            self._make_segmenter(controls),
             frames,
             _LiveSink(self),
             self.figures,
@@ -193,14 +192,16 @@ class LiveStream:
             is_over=lambda: self._version != version or self.is_stopped,
         )
 
-    def _make_segmenter(self, controls: Controls, size: tuple[int, int] | None) -> VideoSegmenter:
-        options, own = controls.streaming(), self.model.segmenter_for(self.spec, None, mode="realtime").settings
-        if controls.mode == "online" and controls.max_change is not None:
+    def _make_segmenter(self, controls: Controls) -> VideoSegmenter:
+        options, mode = controls.streaming(), controls.mode
+        if mode == "online" and controls.max_change is not None:
             # Only a drift budget can be steered, and somebody at the page wants it steered now.
-            options["scheduler"] = own.scheduler if isinstance(own.scheduler, DriftBudget) else DriftBudget()
-        if controls.mode == "offline":
-            options["offline"] = limit_delay(own.offline, DELAY)
-        return self.model.segmenter_for(self.spec, size, **options)
+            settings = self.model.segmenter_for(self.spec, mode="online", max_change=None).settings
+            if not isinstance(settings.scheduler_for("online"), DriftBudget):
+                options["scheduler"] = DriftBudget()
+        if mode == "offline":
+            options["delay"] = self.spec.settings.delay or DELAY
+        return self.model.segmenter_for(self.spec, **options)
 
     def _show(self, result: FrameResult) -> None:
         self.set_live()

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 from stmg.serve.config import UploadLimits
 from stmg.serve.worker import RESULTS, SOURCE, Report, Work, run
 

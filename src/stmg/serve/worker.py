@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import StmgError, VideoError
-from stmg.models.resolve import ModelSpec
+from stmg.models.spec import ModelSpec
 from stmg.outputs.images import label_image
 from stmg.outputs.records import Records
 from stmg.outputs.sinks import BackgroundSink, FileSink, Sinks
@@ -107,7 +107,7 @@ def _segment(work: Work, reports: Connection) -> int:
     models = Models()
     model = models.get(work.spec)
     with open_video(source) as video:
-        segmenter = model.segmenter_for(work.spec, video.size, mode="offline")
+        segmenter = model.segmenter_for(work.spec, mode="offline")
         paths = {name: work.folder / file for name, file in RESULTS.items()}
         sinks = Sinks(
             OverlayVideo(paths["overlay"], video.fps or 25.0),

@@ -15,18 +15,18 @@ from stmg.streaming.anchors import carry_segmentation, compute_anchor
 from stmg.streaming.audit import SELDOM, Audit, Steering, compare
 from stmg.streaming.continuity import Timing, add_change, find_break, find_step
 from stmg.streaming.correction import Corrector, add_cost
+from stmg.streaming.delay import WINDOWS
 from stmg.streaming.flow import Map
 from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import make_view
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level, Scheduler
-from stmg.streaming.settings import StreamSettings
+from stmg.streaming.settings import Settings
 from stmg.streaming.state import FrameResult
 from stmg.streaming.threads import count_workers, limit_opencv_threads
 from stmg.streaming.windows import Computing, Look, Window
 from stmg.video.frames import Frame, as_frame
 
-WINDOWS = 2  # that are computed while the next one is read
 FRAMES_AT_ONCE = WINDOWS + 1
 """That the network is run on; each may have so large a share of the cores."""
 SEAM = 1024
@@ -41,9 +41,9 @@ class Offline:
     frames are in memory. The frames of a window share the cores with the network.
     """
 
-    def __init__(self, runtime: Runtime, settings: StreamSettings, workers: int | None = None) -> None:
+    def __init__(self, runtime: Runtime, settings: Settings, workers: int | None = None) -> None:
         self.runtime, self.settings = runtime.for_throughput(), settings
-        self.scheduler, self.motion = settings.offline, settings.motion.for_offline()
+        self.scheduler, self.motion = settings.scheduler_for("offline"), settings.motion.for_offline()
         corrector = settings.corrector
         self.corrector = corrector if corrector is not None and corrector.between else None
         self.workers = workers or count_workers()

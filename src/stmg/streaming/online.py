@@ -21,7 +21,7 @@ from stmg.streaming.masks import Masks
 from stmg.streaming.motion import NoMotion, View, make_view, refine_flow
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level
-from stmg.streaming.settings import StreamSettings
+from stmg.streaming.settings import Settings
 from stmg.streaming.state import Answer, FrameResult, FrameState
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import Labels
@@ -33,9 +33,9 @@ Prepare = Callable[[], Any]
 class Online:
     """The loop of one stream without its memory: `advance` takes the state before a frame and gives the one after."""
 
-    def __init__(self, runtime: Runtime, settings: StreamSettings) -> None:
+    def __init__(self, runtime: Runtime, settings: Settings) -> None:
         self.runtime = runtime
-        self.scheduler = settings.scheduler
+        self.scheduler = settings.scheduler_for("online")
         self.max_change = settings.max_change
         self.corrector = settings.corrector
         self.motion, self.view_width = settings.motion, settings.motion.view_width

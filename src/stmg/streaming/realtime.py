@@ -24,7 +24,7 @@ from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import View, make_view, measure_change, refine_flow
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
-from stmg.streaming.settings import StreamSettings
+from stmg.streaming.settings import Settings
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import IGNORE, Labels
@@ -66,7 +66,7 @@ class Realtime:
     def __init__(
         self,
         runtime: Runtime,
-        settings: StreamSettings,
+        settings: Settings,
         executor: Executor | None = None,
         clock: Callable[[], float] = time.perf_counter,
         worth: float = WORTH,

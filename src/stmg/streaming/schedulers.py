@@ -265,7 +265,7 @@ def make_scheduler(name: str, **options: float | int | str) -> Scheduler:
     return kind(**options)
 
 
-def read_scheduler(fields: Mapping[str, object]) -> Scheduler:
+def scheduler_from_fields(fields: Mapping[str, object]) -> Scheduler:
     """Build a scheduler from its name and its fields, as cards and settings files hold them."""
     options = {name: value for name, value in fields.items() if name != "name"}
     return make_scheduler(str(fields["name"]), **options)  # type: ignore[arg-type]

@@ -1,125 +1,386 @@
-"""Settings of a stream: which frames get how much, and how the rest is carried; checked where they are built."""
+"""Settings: each declared once, with its type, default, help, check and the modes that use it.
+
+The options of the command line, settings files, cards, `stmg.load` and the reference page are made from these fields.
+"""
+
+# ruff: noqa: RUF009 - `setting` makes a field, as `dataclasses.field` does
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
 from stmg.streaming.correction import Corrector
+from stmg.streaming.delay import limit_delay
 from stmg.streaming.masks import Masking
-from stmg.streaming.motion import MOTION_ESTIMATORS, DisMotion, MotionEstimator, make_motion_estimator
-from stmg.streaming.schedulers import SCHEDULERS, DriftBudget, Scheduler, make_scheduler, require_drift_budget
-from stmg.video.frames import check_size
+from stmg.streaming.motion import DisMotion, MotionEstimator
+from stmg.streaming.schedulers import DriftBudget, Scheduler, require_drift_budget
+from stmg.streaming.values import (
+    ACTIVATIONS,
+    PRECISIONS,
+    RUNTIMES,
+    Read,
+    choice,
+    flag,
+    number,
+    read_class_names,
+    read_corrector,
+    read_delay,
+    read_masking,
+    read_motion,
+    read_normalization,
+    read_output,
+    read_palette,
+    read_path,
+    read_scheduler,
+    read_share,
+    read_size,
+    read_text,
+    read_threads,
+)
+from stmg.streaming.values import MODES as MODES
+from stmg.streaming.values import Mode as Mode
+from stmg.streaming.values import check_mode as check_mode
 from stmg.video.labels import MAX_CLASSES
+from stmg.video.normalization import Normalization
 from stmg.video.overlay import default_palette
 
-Mode = Literal["offline", "online", "realtime"]
-MODES: tuple[Mode, ...] = get_args(Mode)
-OFFLINE = {"key_above": 0.6, "longest": 12}  # where these come from is in benchmarks/pages/parts.md
+DEFAULT_SCHEDULERS: Mapping[Mode, Scheduler] = {
+    "online": DriftBudget(),
+    "offline": DriftBudget(key_above=0.6, longest=12),  # where these come from is in benchmarks/pages/parts.md
+}
+"""The schedulers of a model that has none of its own. Offline, a frame between two anchors looks at both, so they may
+be further apart. Realtime has none: the network runs whenever something changed."""
+
+STREAM, MODEL, PYTHON = "Streaming", "Model", "Python"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is known of a setting besides its type."""
+
+    help: str
+    read: Read
+    """Checks a value, which may be text, and converts it; called with the name of the setting and the value."""
+    metavar: str = "NAME"
+    """What stands for the value in the help of the command line."""
+    group: str = STREAM
+    """Streaming: how a stream is segmented; Model: how a model is opened; Python: given in Python alone."""
+    modes: tuple[Mode, ...] = MODES
+    """The modes it means something in."""
+    common: bool = False
+    """Whether the short help lists it."""
+    live: bool = False
+    """Whether it may change while a stream runs."""
+    in_files: bool = True
+    """Whether a settings file may hold it. Files are passed on, so they name no code and no other files."""
+    name: str = ""
+    default: Any = None
+
+    @property
+    def is_flag(self) -> bool:
+        return self.read is flag
+
+
+def setting(default: Any, help: str, read: Read, *, factory: Any = MISSING, **known: Any) -> Any:
+    """A field of `Settings`."""
+    metadata = {"setting": Setting(help, read, **known)}
+    if factory is not MISSING:
+        return field(default_factory=factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamSettings:
-    """How a stream is segmented. A scheduler and a motion estimator may be given by name."""
+class Settings:
+    """How a model is opened and how a stream is segmented. Values may be given as text, such as "2%" or "360x480"."""
 
-    mode: Mode | None = None
-    """offline, online or realtime; None: as the source suggests."""
-    working_size: tuple[int, int] | None = None
-    """(H, W) that frames are resized to before all else, and labels back from; None: frames stay as they are."""
-    own_size: tuple[int, int] | None = None
-    """(H, W) that the network is meant for: a larger video, camera or URL is computed at as many pixels, in its own
-    shape, unless `working_size` is given; None: it is not known. Frames that you hand in yourself stay as they are."""
-    scheduler: Scheduler = field(default_factory=DriftBudget)
-    """Which frames get how much online: drift, paper, fixed, per-frame, always-key, or a scheduler."""
-    offline: Scheduler = field(default_factory=lambda: make_scheduler("drift", **OFFLINE))
-    """Where anchors go in offline mode; a frame between two of them looks at both, so they may be further apart."""
-    motion: MotionEstimator = field(default_factory=DisMotion)
-    """How the previous state is warped onto the current frame: dis, dis-medium, dis-fine or dis-finest; auto, the one
-    of them that fits the network's cost; none, or an estimator."""
-    masking: Masking = field(default_factory=Masking)
-    """Ablations of the masks."""
-    partial_scale: float = 1.0
-    """The scale at which partial frames are computed."""
-    fusion: float = 0.5
-    """Weight of the warped logits of the frame before in a key frame's, where nothing changed; 0 for none."""
-    max_change: float | None = None
-    """The share of the pixels, 0 to 1, by which labels shown may differ from the network's. Audits steer the drift
-    budget towards it, within a factor of 8; None: the budget stays."""
-    corrector: Corrector | None = None
-    """Corrects carried frames where motion alone is wrong; what `stmg adapt` trains."""
-    palette: NDArray[np.uint8] = field(default_factory=lambda: default_palette(MAX_CLASSES))
-    """(C, 3) RGB colors of the classes."""
-    class_names: tuple[str, ...] = ()
-    """What the classes are called, in the order of their numbers."""
+    mode: Mode | None = setting(
+        None,
+        "offline (looks at computed frames before and after), online (only before) or realtime (no frame waits for the "
+        "network). Default: offline for files, realtime for live sources, online with partial frames.",
+        choice(*MODES),
+        common=True,
+        live=True,
+    )
+    size: tuple[int, int] | None = setting(
+        None,
+        "Size to work at, such as 360x480; outputs have the size of the source. Default: as many pixels as the model's "
+        "own size, in the shape of the source, and never more than the source has; for a network of your own that "
+        "takes any size, the size of the source.",
+        read_size,
+        metavar="HEIGHTxWIDTH",
+        common=True,
+    )
+    max_change: float | None = setting(
+        None,
+        "Share of the pixels whose label may differ from the network's, such as 2% or 0.02: the drift budget (how "
+        "often the network runs) follows what computed frames change, within a factor of 8. Default: the budget stays "
+        "as it is.",
+        read_share,
+        metavar="SHARE",
+        common=True,
+        live=True,
+    )
+    scheduler: Scheduler | None = setting(
+        None,
+        "When the network runs: drift, paper, fixed, per-frame or always-key; with settings: "
+        "fixed:period=3,between=carry. Schedulers with partial frames are for online mode. Not in realtime, where the "
+        "network runs whenever something changed. Default: the model's own; drift if it has none.",
+        read_scheduler,
+        modes=("online", "offline"),
+    )
+    motion: MotionEstimator = setting(
+        None,
+        "Optical flow: dis, dis-medium, dis-fine or dis-finest (each finer and slower), auto (the one that pays for "
+        "the network's operations) or none. Default: the model's own; auto if it has none.",
+        read_motion,
+        factory=DisMotion,
+        live=True,
+    )
+    fusion: float = setting(
+        0.5,
+        "Weight of the previous logits, warped, in a key frame of an online stream: from 0 (off) to below 1. Default: "
+        "the model's own; 0.5 if it has none.",
+        number("at least 0 and below 1", lambda value: 0 <= value < 1),
+        metavar="WEIGHT",
+        modes=("online",),
+    )
+    partial_scale: float = setting(
+        1.0,
+        "Scale at which partial frames are computed, above 0 and at most 1. Default: the model's own; 1 if it has "
+        "none.",
+        number("above 0 and at most 1", lambda value: 0 < value <= 1),
+        metavar="SCALE",
+        modes=("online",),
+    )
+    delay: int | None = setting(
+        None,
+        "Most frames that a result may lag behind its frame in offline mode; a live source needs it for that mode. "
+        "Default: no limit, for files.",
+        read_delay,
+        metavar="FRAMES",
+        modes=("offline",),
+    )
+    device: str | None = setting(
+        None,
+        "cpu, cuda, cuda:1 or mps. Default: a GPU if there is one.",
+        read_text,
+        group=MODEL,
+        common=True,
+        in_files=False,
+    )
+    threads: int | None = setting(
+        None, "Number of CPU threads. Default: all cores.", read_threads, metavar="N", group=MODEL
+    )
+    runtime: str | None = setting(
+        None,
+        "torch, onnxruntime or openvino. Default: what the model is saved for.",
+        choice(*RUNTIMES),
+        group=MODEL,
+    )
+    precision: str | None = setting(None, "fp32, bf16 or fp16. Default: fp32.", choice(*PRECISIONS), group=MODEL)
+    compile: bool = setting(
+        False,
+        "Compile the network with torch.compile; the first frame takes a minute or so.",
+        flag,
+        group=MODEL,
+    )
+    weights: Path | None = setting(
+        None,
+        "Weights (.pth or .safetensors) for a bare network such as ddrnet23-slim, or for file.py:function.",
+        read_path,
+        metavar="FILE",
+        group=MODEL,
+        in_files=False,
+    )
+    network: str | None = setting(
+        None,
+        "file.py:function that returns your own network, for a folder that stmg.save wrote of it.",
+        read_text,
+        metavar="FUNCTION",
+        group=MODEL,
+        in_files=False,
+    )
+    normalize: Normalization | None = setting(
+        None,
+        "Input range of a graph file or a network of your own: imagenet, none (0 to 1), half (-1 to 1), bytes (0 to "
+        "255), or MEAN/STD per channel, such as 0.5,0.5,0.5/0.2,0.2,0.2. Default: imagenet.",
+        read_normalization,
+        group=MODEL,
+    )
+    output: str | int | None = setting(
+        None,
+        "Output to use, by name or number, where a graph file or a network of your own has several. Default: the one "
+        "with the largest map of classes.",
+        read_output,
+        group=MODEL,
+    )
+    activation: str | None = setting(
+        None,
+        "What a network of one channel gives: logits or probability. Default: detected by a final sigmoid, or by the "
+        "range of its values.",
+        choice(*ACTIVATIONS),
+        group=MODEL,
+    )
+    threshold: float | None = setting(
+        None,
+        "Probability above which a pixel is foreground, for a network of one channel. Default: 0.5.",
+        number("a probability between 0 and 1", lambda value: 0 < value < 1),
+        metavar="PROBABILITY",
+        group=MODEL,
+    )
+    corrector: Corrector | None = setting(
+        None,
+        "Folder of a corrector that stmg adapt trained, or none to run without. Default: the one in the model's "
+        "folder, if there is one.",
+        read_corrector,
+        metavar="DIR",
+        group=MODEL,
+        in_files=False,
+    )
+    untrained: bool = setting(
+        False,
+        "Allow a network without weights: its labels mean nothing, its speed does.",
+        flag,
+        group=PYTHON,
+        in_files=False,
+    )
+    masking: Masking = setting(
+        None, "Ablations of the masks.", read_masking, factory=Masking, group=PYTHON, in_files=False
+    )
+    palette: NDArray[np.uint8] = setting(
+        None,
+        "(C, 3) RGB colors of the classes.",
+        read_palette,
+        factory=lambda: default_palette(MAX_CLASSES),
+        group=PYTHON,
+        in_files=False,
+    )
+    class_names: tuple[str, ...] = setting(
+        (), "Names of the classes, in the order of their numbers.", read_class_names, group=PYTHON, in_files=False
+    )
+    model_size: tuple[int, int] | None = setting(
+        None,
+        "(H, W) that the network is meant for: larger frames are computed at as many pixels, in their own shape, "
+        "unless `size` is given. None: it is not known, and frames are computed as they are.",
+        read_size,
+        group=PYTHON,
+        in_files=False,
+    )
+    default_schedulers: Mapping[Mode, Scheduler] = field(default_factory=lambda: DEFAULT_SCHEDULERS)
+    """The model's scheduler for online and for offline mode, used where no `scheduler` is given."""
 
     def __post_init__(self) -> None:
+        for name, described in SETTINGS.items():
+            value = getattr(self, name)
+            if value is not None or described.default is not None:  # frozen, so values are converted here alone
+                object.__setattr__(self, name, described.read(name, value))
+        given = {mode: read_scheduler("default_schedulers", value) for mode, value in self.default_schedulers.items()}
+        object.__setattr__(self, "default_schedulers", {**DEFAULT_SCHEDULERS, **given})
         if self.mode is not None:
-            check_mode(self.mode)
-        for name in ("working_size", "own_size"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, check_size(getattr(self, name), name))
-        # Frozen, so names become objects here and nowhere else.
-        if isinstance(self.scheduler, str):
-            object.__setattr__(self, "scheduler", make_scheduler(self.scheduler))
-        if isinstance(self.offline, str):
-            object.__setattr__(self, "offline", make_scheduler(self.offline))
-        if isinstance(self.motion, str):
-            object.__setattr__(self, "motion", make_motion_estimator(self.motion))
-        if not hasattr(self.scheduler, "decide"):
-            raise SettingsError(f"scheduler is one of {', '.join(SCHEDULERS)} or a Scheduler; got {self.scheduler!r}")
-        if not hasattr(self.offline, "decide") or self.offline.refreshes:
-            raise SettingsError(
-                f"offline is a Scheduler that computes frames whole or carries them; got {self.offline!r}"
-            )
-        if not isinstance(self.motion, MotionEstimator):
-            names = ", ".join(MOTION_ESTIMATORS)
-            raise SettingsError(f"motion is one of {names} or derives from stmg.MotionEstimator; got {self.motion!r}")
-        if not isinstance(self.masking, Masking):
-            raise SettingsError(f"masking is a Masking, like Masking(pruning=0.5); got {self.masking!r}")
-        if not (isinstance(self.partial_scale, int | float) and 0 < self.partial_scale <= 1):
-            raise SettingsError(f"partial_scale is above 0 and at most 1; got {self.partial_scale!r}")
-        if not (isinstance(self.fusion, int | float) and 0 <= self.fusion < 1):
-            raise SettingsError(f"fusion is at least 0 and below 1; got {self.fusion!r}")
-        self._check_max_change()
-        palette = np.asarray(self.palette)
-        if palette.ndim != 2 or palette.shape[1] != 3 or len(palette) > 256:
-            raise SettingsError(f"palette is (C, 3), one RGB color per class; got the shape {palette.shape}")
-        if ((palette < 0) | (palette > 255)).any():
-            raise SettingsError(f"palette holds values from 0 to 255; got {palette.min()} to {palette.max()}")
-        object.__setattr__(self, "palette", palette.astype(np.uint8))
-        if isinstance(self.class_names, str) or not isinstance(self.class_names, Iterable):
-            raise SettingsError(f"class_names are names, in the order of the classes; got {self.class_names!r}")
-        object.__setattr__(self, "class_names", tuple(self.class_names))
+            self.require_mode(self.mode)
+        if self.max_change is not None:
+            for mode in DEFAULT_SCHEDULERS:  # realtime steers the change at which another run is worth it
+                if self.mode in (None, mode) and self.can_run(mode):
+                    role = "scheduler" if self.scheduler is not None else f"{mode} scheduler"
+                    require_drift_budget(self.scheduler_for(mode), role)
+        elif self.can_run("offline"):
+            self.scheduler_for("offline")
 
-    def _check_max_change(self) -> None:
-        if self.max_change is None:
+    def scheduler_for(self, mode: Mode) -> Scheduler:
+        """The scheduler of online or offline mode: the one given, else the model's own for that mode."""
+        self.require_mode(mode)
+        if mode == "realtime":
+            raise SettingsError("realtime has no scheduler: the network runs whenever something changed")
+        scheduler = self.scheduler or self.default_schedulers[mode]
+        if mode == "offline" and scheduler.refreshes:
+            raise SettingsError(f"the scheduler {scheduler.name} computes partial frames, which offline mode does not")
+        return limit_delay(scheduler, self.delay) if mode == "offline" and self.delay is not None else scheduler
+
+    def require_mode(self, mode: Mode) -> None:
+        """An error if a scheduler was given that a mode cannot honor."""
+        if self.scheduler is None:
             return
-        if not (isinstance(self.max_change, int | float) and 0 < self.max_change < 1):
-            raise SettingsError(f"max_change is a share of the pixels between 0 and 1; got {self.max_change!r}")
-        # Realtime has a budget of its own: the change at which another run is worth it.
-        modes = (("online", "scheduler", self.scheduler), ("offline", "offline", self.offline))
-        for mode, name, scheduler in modes:
-            if self.mode in (None, mode):
-                require_drift_budget(scheduler, name)
+        if mode == "realtime":
+            raise SettingsError(
+                f"scheduler {self.scheduler.name} cannot be used in realtime, where the network runs whenever "
+                "something changed; give mode online or offline"
+            )
+        if mode == "offline" and self.scheduler.refreshes:
+            raise SettingsError(
+                f"scheduler {self.scheduler.name} computes partial frames, which only online mode does; offline takes "
+                "drift, always-key or fixed:period=8,between=carry"
+            )
+
+    def can_run(self, mode: Mode) -> bool:
+        """Whether a mode honors the scheduler, if one was given."""
+        try:
+            self.require_mode(mode)
+        except SettingsError:
+            return False
+        return True
 
 
-def check_mode(mode: object) -> Mode:
-    """The mode of a stream, if there is one of that name."""
-    for name in MODES:
-        if mode == name:
-            return name
-    raise SettingsError(f"mode is one of {', '.join(MODES)}; got {mode!r}")
+def _describe() -> dict[str, Setting]:
+    described = {}
+    for item in fields(Settings):
+        if "setting" in item.metadata:
+            default = item.default if item.default is not MISSING else item.default_factory
+            described[item.name] = replace(item.metadata["setting"], name=item.name, default=default)
+    return described
 
 
-def make_settings(options: Mapping[str, Any], base: StreamSettings | None = None) -> StreamSettings:
+SETTINGS: Mapping[str, Setting] = _describe()
+"""Every setting by its name."""
+
+
+def settings_for(*groups: str) -> dict[str, Setting]:
+    """The settings of some groups, in their order."""
+    return {name: each for name, each in SETTINGS.items() if each.group in groups}
+
+
+def live_settings() -> dict[str, Setting]:
+    """The settings that may change while a stream runs: what a page can offer controls for."""
+    return {name: each for name, each in SETTINGS.items() if each.live}
+
+
+def make_settings(options: Mapping[str, Any], base: Settings | None = None) -> Settings:
     """Settings from options by name, the rest as in `base` or by default."""
-    names = [item.name for item in fields(StreamSettings)]
+    names = [item.name for item in fields(Settings)]
     for name in options:
         if name not in names:
-            raise SettingsError(f"there is no option {name!r}; there are {', '.join(names)}")
-    return replace(base, **options) if base is not None else StreamSettings(**options)
+            raise SettingsError(f"there is no setting {name!r}; there are {', '.join(names)}")
+    return replace(base, **options) if base is not None else Settings(**options)
+
+
+def merge_options(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Layers of options as one, the later ones first to count: card, file, arguments. None takes an option away."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        schedulers = {**merged.get("default_schedulers", {}), **layer.get("default_schedulers", {})}
+        merged |= layer
+        if schedulers:
+            merged["default_schedulers"] = schedulers
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def add_arguments(file: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a settings file with the arguments given beside it.
+
+    An argument that the mode does not use is an error; a file may be for several modes.
+    """
+    merged = merge_options(file, arguments)
+    mode = merged.get("mode")
+    for name, value in arguments.items():
+        # Why a mode refuses a scheduler depends on which it is.
+        if mode not in MODES or value is None or name not in SETTINGS or name == "scheduler":
+            continue
+        if mode not in SETTINGS[name].modes:
+            raise SettingsError(f"{name} is for {' or '.join(SETTINGS[name].modes)} mode; the mode is {mode}")
+    return merged

@@ -16,6 +16,7 @@ from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame, Image, as_frame, resize_image
 from stmg.video.labels import resize_labels, resize_plane
 
+ANY_SIZE = (360, 480)  # what a network that takes any size is shown and counted at, unless a size is given
 MULTIPLE = 8  # of a fitted size: the coarsest features of most networks then keep their grid
 
 
@@ -32,22 +33,22 @@ def fit_size(own: tuple[int, int], source: tuple[int, int]) -> tuple[int, int] |
 
 
 def choose_size(
-    wanted: tuple[int, int] | None,
+    given: tuple[int, int] | None,
     own: tuple[int, int] | None,
     source: tuple[int, int] | None,
     fixed: tuple[int, int] | None,
 ) -> tuple[int, int] | None:
-    """(H, W) to work at for a source of this size; None: at the source's own.
+    """(H, W) to work at for frames of the size `source`, if it is known; None: as they are.
 
-    wanted: the size that was given, if any.
+    given: the size that was asked for, if any.
     own: the size that the model is meant for, if it is known.
     fixed: the only size its network takes, if there is one; it is then meant for that.
     """
-    own = fixed or own
-    if wanted is not None or own is None or source is None:
-        return wanted
-    size = fit_size(own, source)
-    return size and (fixed or size)  # else frames would be stretched to it anyway
+    size = given
+    if given is None and source is not None and (fixed or own) is not None:
+        size = fit_size(fixed or own, source)  # type: ignore[arg-type]
+        size = size and (fixed or size)  # else frames would be stretched to it anyway
+    return None if size == source else size
 
 
 def shrink(frame: Frame, size: tuple[int, int]) -> Frame:
@@ -90,23 +91,26 @@ def restore(result: FrameResult, given: Given) -> FrameResult:
 
 
 def stream_at_size(
-    stream: Callable[[Iterable[Any]], Iterator[FrameResult]], frames: Iterable[Any], size: tuple[int, int] | None
+    stream: Callable[[Iterable[Any]], Iterator[FrameResult]],
+    frames: Iterable[Any],
+    size_for: Callable[[tuple[int, int]], tuple[int, int] | None],
 ) -> Iterator[FrameResult]:
-    """A stream, whose results come in order and one per frame, computed on frames of `size`; None: on them as they are.
+    """A stream, whose results come in order and one per frame, computed at the size that `size_for` gives each frame.
 
     Frames wait for their results at their own size, as many as the stream holds back.
     """
-    if size is None:
-        yield from stream(frames)
-        return
-    waiting: deque[Given] = deque()
+    waiting: deque[Given | None] = deque()
 
     def resized() -> Iterator[Frame]:
         for value in frames:
-            small, given = shrink_timed(as_frame(value), size)
+            frame, given = as_frame(value), None
+            size = size_for(frame.size)
+            if size is not None:
+                frame, given = shrink_timed(frame, size)
             waiting.append(given)
-            yield small
+            yield frame
 
     with closing(stream(resized())) as results:  # type: ignore[type-var]
         for result in results:
-            yield restore(result, waiting.popleft())
+            given = waiting.popleft()
+            yield result if given is None else restore(result, given)

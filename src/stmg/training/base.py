@@ -13,7 +13,7 @@ from stmg.data.dataset import Dataset, Video
 from stmg.evaluation.measuring.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, find_logits
 from stmg.models.card import Card
-from stmg.models.locate import WEIGHTS, find_checkpoint
+from stmg.models.names import WEIGHTS, find_checkpoint
 from stmg.networks import build, pretrain
 from stmg.networks.foreign import load_foreign
 from stmg.training.losses import distillation_loss, lower_logits, upsample

@@ -15,9 +15,9 @@ import torch
 
 from stmg import errors
 from stmg.errors import MissingPackageError, SettingsError, StmgError, install_command
-from stmg.runtimes.threads import check_threads
 from stmg.signals import handle_ending, note_ending
 from stmg.streaming.threads import limit_opencv_threads
+from stmg.streaming.values import read_threads
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -45,7 +45,7 @@ class Machines:
         if self.precision not in PRECISIONS:
             raise SettingsError(f"no precision is called {self.precision!r}; there are {', '.join(PRECISIONS)}")
         if self.threads is not None:
-            check_threads(self.threads)
+            read_threads("threads", self.threads)
 
     def make_fabric(self) -> Fabric:
         try:

@@ -21,13 +21,13 @@ from stmg.gating.accelerate import AcceleratedNetwork, find_logits
 from stmg.gating.folding import fold_batch_norm
 from stmg.gating.normalize import NormalizeImage
 from stmg.models.card import Card
-from stmg.models.store import load_network
-from stmg.models.store import save as save_checkpoint
-from stmg.runtimes.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
+from stmg.models.save import save as save_checkpoint
+from stmg.models.torch_models import load_network
 from stmg.training.losses import compute_class_weights, segmentation_loss, upsample
 from stmg.training.processes import restore_error
 from stmg.training.recipe import Loss, Recipe
 from stmg.video.frames import Image
+from stmg.video.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -13,7 +13,7 @@ from stmg.video.frames import Frame
 from zoo import colors, panning
 
 
-def test_frames_are_computed_at_their_own_size():
+def test_frames_are_computed_at_their_model_size():
     sizes = set()
 
     def network(image):
@@ -21,7 +21,7 @@ def test_frames_are_computed_at_their_own_size():
         return colors(image)
 
     frames = [Frame(image) for image in panning(4, size=(96, 128))]
-    run_live(stmg.VideoSegmenter(network, own_size=(24, 32)), [frames], 100.0)
+    run_live(stmg.VideoSegmenter(network, model_size=(24, 32)), [frames], 100.0)
     assert sizes == {(96, 128)}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,9 +11,10 @@ from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Video
 from stmg.data.folder import open_images
 from stmg.models.correctors import load_corrector_network
-from stmg.models.kinds import is_export, refuse_export
+from stmg.models.load import open_adapted, resolve, working_size
 from stmg.models.model_files import list_companion_files, list_model_files
-from stmg.models.resolve import ModelSpec, as_spec, open_adapted, resolve, working_size
+from stmg.models.names import is_export, refuse_export
+from stmg.models.spec import ModelSpec, as_spec
 from stmg.runtimes.torch import find_device
 from stmg.training.adapt.settings import AdaptSettings
 from stmg.training.adapt.train import Adapted, Progress, train_corrector
@@ -60,11 +60,12 @@ def adapt(
     if not is_export(spec.name):  # an export is copied over one
         refuse_export(folder)
     size = working_size(spec)
-    segmenter = resolve(replace(spec, corrector="none"))
+    segmenter = resolve(spec.with_options(corrector="none"))
     videos = list_videos([on] if isinstance(on, str | Path) else on)
     motion, frames = segmenter.settings.motion.name, sum(map(len, videos))
-    device = find_device(spec.device)
-    start = None if spec.corrector in (None, "none") else load_corrector_network(Path(spec.corrector))
+    device = find_device(spec.settings.device)
+    folder = spec.options.get("corrector", "none")
+    start = None if folder == "none" else load_corrector_network(Path(folder))
     adapted = train_corrector(segmenter, videos, folder / STATE, size, settings, device, on_progress, identity, start)
     check, whole = adapted.check, False
     if check.helps:
@@ -90,7 +91,9 @@ def adapt(
 def identify(spec: ModelSpec) -> str:
     """Which weights a model has, and the corrector to go on from: another file, or one that was written since, is
     another model."""
-    spec = replace(spec, corrector=spec.corrector or "none")  # one beside the model is not gone on from
+    spec = spec.with_options(
+        corrector=spec.options.get("corrector", "none")
+    )  # one beside the model is not gone on from
     files = [*list_model_files(spec), *list_companion_files(spec)]
     stamps = [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.is_file()]
     return "; ".join([spec.name, *sorted(stamps)])

@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 from stmg.models.correctors import GraphModel, describe_corrector, save_corrector
-from stmg.models.kinds import is_code, is_graph_file
 from stmg.models.model_files import list_model_files
-from stmg.models.resolve import ModelSpec
-from stmg.runtimes.normalization import Normalization
+from stmg.models.names import is_code, is_graph_file
+from stmg.models.spec import ModelSpec
 from stmg.training.adapt.train import Adapted
+from stmg.video.normalization import Normalization
 
 
 def write_adapted(spec: ModelSpec, adapted: Adapted, motion: str, notes: dict[str, object], folder: Path) -> bool:
@@ -31,14 +31,14 @@ def _copy_model(spec: ModelSpec, folder: Path) -> GraphModel | None:
         _copy(file, target)
     if not is_graph_file(spec.name):
         return None
-    normalization = spec.normalization or Normalization()
+    normalization = spec.settings.normalize or Normalization()
     return GraphModel(
         file=Path(spec.name).name,
         mean=tuple(normalization.mean),
         std=tuple(normalization.std),
-        output=None if spec.output is None else str(spec.output),
-        activation=spec.activation,
-        threshold=spec.threshold,
+        output=None if spec.settings.output is None else str(spec.settings.output),
+        activation=spec.settings.activation,
+        threshold=spec.settings.threshold,
     )
 
 

@@ -12,8 +12,8 @@ from clips import clip
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import accelerate
 from stmg.models.card import CARD, read_card
-from stmg.models.locate import WEIGHTS, find_checkpoint
-from stmg.models.store import load_network
+from stmg.models.names import WEIGHTS, find_checkpoint
+from stmg.models.torch_models import load_network
 from stmg.networks import build
 from stmg.networks.corrector import SHAPES, Corrector
 from stmg.runtimes.manifest import MANIFEST
@@ -56,7 +56,7 @@ def test_a_segmenter_is_loaded_with_its_colors_and_settings(saved):
     assert segmenter.class_names == tuple("abcde")
     assert segmenter.palette.tolist() == [[1, 2, 3]] * 5
     assert segmenter.settings.scheduler == FixedPeriod(2)
-    assert segmenter.step(panning(1)[0]).labels.shape == (96, 128)
+    assert segmenter.step(panning(1, (64, 96))[0]).labels.shape == (64, 96)
 
 
 @pytest.mark.parametrize(("bits", "share"), [(16, 0.6), (8, 0.35)])
@@ -64,7 +64,7 @@ def test_fewer_bits_take_less_room_and_change_little(tmp_path, saved, bits, shar
     folder, network = saved
     stmg.save(network, tmp_path / "short", card_for(network), bits=bits)
     assert (tmp_path / "short" / WEIGHTS).stat().st_size < share * (folder / WEIGHTS).stat().st_size
-    frame = panning(1)[0]
+    frame = panning(1, (64, 96))[0]
     one, two = (stmg.load(path, device="cpu").step(frame).labels for path in (folder, tmp_path / "short"))
     assert (one == two).mean() > 0.98
 
@@ -122,7 +122,7 @@ def test_a_save_that_fails_leaves_the_old_checkpoint_whole(saved, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("stmg.models.store.write_tensors", fail)
+    monkeypatch.setattr("stmg.models.save.write_tensors", fail)
     with pytest.raises(OSError, match="No space"):
         stmg.save(network, folder, card_for(network))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
@@ -131,7 +131,7 @@ def test_a_save_that_fails_leaves_the_old_checkpoint_whole(saved, monkeypatch):
 
 def test_the_names_of_the_readme_are_each_others_inverse(tmp_path):
     network = accelerate(build("small", 5), IMAGE)
-    frame = panning(1)[0]
+    frame = panning(1, (64, 96))[0]
     expected = stmg.VideoSegmenter(network, device="cpu").step(frame).labels
     loaded = stmg.load(stmg.save(network, tmp_path / "package"), device="cpu")  # a network of the package by itself
     assert np.array_equal(loaded.step(frame).labels, expected)
@@ -157,12 +157,14 @@ def test_a_segmenter_is_saved_with_its_settings_and_normalization(tmp_path, moti
         class_names=tuple("abcde"),
     )
     again = stmg.load(stmg.save(segmenter, tmp_path), device="cpu")
-    for name in ("scheduler", "masking", "partial_scale", "fusion", "class_names"):
+    for mode in ("online", "offline"):
+        assert again.settings.scheduler_for(mode) == segmenter.settings.scheduler_for(mode)
+    for name in ("masking", "partial_scale", "fusion", "class_names"):
         assert getattr(again.settings, name) == getattr(segmenter.settings, name)
     assert type(again.settings.motion) is type(segmenter.settings.motion)
     assert np.array_equal(again.palette, segmenter.palette)
     assert again.runtime.normalization == runtime.normalization
-    frames = panning(4)
+    frames = panning(4, (64, 96))
     for one, two in zip(segmenter.stream(frames), again.stream(frames), strict=True):
         assert np.array_equal(one.labels, two.labels)
 
@@ -170,7 +172,7 @@ def test_a_segmenter_is_saved_with_its_settings_and_normalization(tmp_path, moti
 def test_a_shipped_model_survives_being_loaded_and_saved(tmp_path):
     segmenter = stmg.load("small-streets", device="cpu")
     again = stmg.load(stmg.save(segmenter, tmp_path), device="cpu")
-    frame = panning(1)[0]
+    frame = panning(1, (64, 96))[0]
     assert np.array_equal(segmenter.step(frame).labels, again.step(frame).labels)
     assert again.settings.scheduler == segmenter.settings.scheduler
     assert again.class_names == segmenter.class_names
@@ -263,9 +265,9 @@ def test_a_plain_network_is_saved_for_any_size_and_computed_at_that_of_the_video
 
 def test_a_network_is_saved_for_the_size_that_was_given(tmp_path):
     network = build("small", 5)
-    meant = stmg.VideoSegmenter(network, own_size=(64, 96))
+    meant = stmg.VideoSegmenter(network, model_size=(64, 96))
     assert read_card(stmg.save(meant, tmp_path / "meant")).size == (64, 96)
-    sized = stmg.VideoSegmenter(network, working_size=(96, 160))
+    sized = stmg.VideoSegmenter(network, size=(96, 160))
     assert read_card(stmg.save(sized, tmp_path / "sized")).size == (96, 160)
 
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import nn
-
 from stmg.errors import ModelError, SettingsError
 from stmg.files import atomic_path
-from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
-from stmg.models.card import CARD, Card, card_json, read_card
+from stmg.gating.accelerate import AcceleratedNetwork
+from stmg.models.card import CARD, Card, card_json
 from stmg.models.correctors import refuse_other_corrector, save_corrector
 from stmg.models.describe import (
     card_of_network,
@@ -20,14 +15,11 @@ from stmg.models.describe import (
     corrector_of_segmenter,
     network_of_segmenter,
 )
-from stmg.models.kinds import refuse_export
-from stmg.models.locate import WEIGHTS, find_checkpoint
-from stmg.models.resolve import ANY_SIZE
+from stmg.models.names import WEIGHTS, refuse_export
 from stmg.models.tensor_files import write_tensors
-from stmg.networks import NETWORKS, build
-from stmg.networks.packing import pack, unpack
-from stmg.runtimes.torch import find_device
+from stmg.networks.packing import pack
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.working_size import ANY_SIZE
 
 
 def save(
@@ -65,49 +57,3 @@ def save(
     if corrector is not None:
         save_corrector(*corrector, folder)
     return folder
-
-
-def load_network(
-    name: str | Path,
-    model: nn.Module | None = None,
-    device: str | None = None,
-    *,
-    size: tuple[int, int] | None = None,
-    timed: bool = False,
-) -> tuple[AcceleratedNetwork, Card]:
-    """The network of a checkpoint with its weights, and its card.
-
-    model: the network itself, with any weights, where the checkpoint is of a user's own.
-    size: (H, W) to count and time its blocks at; the card's if not given.
-    """
-    folder = find_checkpoint(name)
-    card = read_card(folder)
-    if model is None and card.network not in NETWORKS:
-        raise SettingsError(
-            f"{folder} is of a network of your own; say what builds it: --network file.py:function, or from Python "
-            f"stmg.load({str(name)!r}, model=...)"
-        )
-    model = build(card.network, card.num_classes) if model is None else model
-    target = find_device(device or "cpu")
-    network = accelerate(
-        model.to(target),
-        torch.zeros(1, 3, *(size or card.size or ANY_SIZE), device=target, dtype=weight_dtype(model)),
-        head=card.head,
-        blocks=list(card.blocks),
-        output=card.output,
-        mask_generator=card.mask_generator,
-        two_weight_sets=card.two_weight_sets,
-        timed=timed,
-    )
-    if network.mask_generator is not None:
-        network.mask_generator.distortion_aware = card.distortion_aware
-    try:
-        tensors = unpack(load_file(folder / WEIGHTS, device=str(target)))
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{folder / WEIGHTS} cannot be read: {error}") from None
-    try:
-        network.load_state_dict(tensors)
-    except RuntimeError as error:
-        first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
-        raise ModelError(f"the weights in {folder} are of another network than {card.network}: {first}") from None
-    return network, card

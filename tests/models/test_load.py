@@ -10,17 +10,18 @@ from safetensors.torch import save_file
 import stmg
 from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.gating.accelerate import accelerate
-from stmg.models.resolve import ModelSpec, as_spec, load, resolve, working_size
+from stmg.models.load import load, resolve, working_size
+from stmg.models.spec import ModelSpec, as_spec
 from stmg.models.torch_models import resolve_network
 from stmg.networks import build
 from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.graph import GraphRuntime
 from stmg.runtimes.manifest import GraphFile, Manifest, write_manifest
-from stmg.runtimes.normalization import Normalization
 from stmg.runtimes.torch import TorchRuntime
 from stmg.streaming.cost import NetworkCost
 from stmg.streaming.schedulers import FixedPeriod, Level
+from stmg.video.normalization import Normalization
 from zoo import panning
 
 SIZE = (64, 96)
@@ -93,17 +94,17 @@ def real_names(names, tmp_path_factory, export_to):
     [
         ("shipped", {}, TorchRuntime),
         ("checkpoint", {"precision": "bf16", "device": "cpu", "runtime": "torch"}, TorchRuntime),
-        ("export", {"patterns": 3}, ExportedRuntime),
+        ("export", {}, ExportedRuntime),
         ("export", {"runtime": "openvino", "size": SIZE, "device": "cpu", "precision": "fp32"}, ExportedRuntime),
         ("openvino export", {}, ExportedRuntime),
-        ("graph", {"normalization": NORMALIZATION}, GraphRuntime),
+        ("graph", {"normalize": NORMALIZATION}, GraphRuntime),
         ("network", {"untrained": True}, TorchRuntime),
-        ("function", {"normalization": NORMALIZATION, "size": (32, 48)}, TorchRuntime),
+        ("function", {"normalize": NORMALIZATION, "size": (32, 48)}, TorchRuntime),
         ("black box", {}, CallableRuntime),
     ],
 )
 def test_every_kind_of_name_becomes_a_segmenter(real_names, kind, more, runtime):
-    spec = ModelSpec(name=real_names[kind], threads=1, streaming={"scheduler": FixedPeriod(2), "fusion": 0.0}, **more)
+    spec = ModelSpec(real_names[kind], {"threads": 1, "scheduler": FixedPeriod(2), "fusion": 0.0, **more})
     segmenter = resolve(spec)
     assert type(segmenter.runtime) is runtime
     assert segmenter.settings.scheduler == FixedPeriod(2)
@@ -117,21 +118,21 @@ def test_what_is_given_arrives(real_names, monkeypatch):
     threads = []
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
     monkeypatch.setattr("cv2.setNumThreads", threads.append)
-    runtime = resolve(ModelSpec(name=names["checkpoint"], precision="bf16", threads=2)).runtime
+    runtime = resolve(ModelSpec(names["checkpoint"], {"precision": "bf16", "threads": 2})).runtime
     assert (runtime.precision, threads) == ("bf16", [2, 2])
-    runtime = resolve(ModelSpec(name=names["export"], threads=2, patterns=3)).runtime
-    assert (runtime.engine.threads, runtime._capacity) == (2, 3)
-    runtime = load(names["graph"], threads=2, mean=NORMALIZATION.mean, std=NORMALIZATION.std).runtime
+    runtime = resolve(ModelSpec(names["export"], {"threads": 2})).runtime
+    assert runtime.engine.threads == 2
+    runtime = load(names["graph"], threads=2, normalize=NORMALIZATION).runtime
     assert (runtime.engine.threads, runtime.normalization) == (2, NORMALIZATION)
-    runtime = resolve(ModelSpec(name=names["function"], normalization=NORMALIZATION)).runtime
+    runtime = resolve(ModelSpec(names["function"], {"normalize": NORMALIZATION})).runtime
     assert runtime.normalization == NORMALIZATION
     compiled = []
     monkeypatch.setattr(TorchRuntime, "compile", lambda runtime: compiled.append(runtime))
-    assert resolve(ModelSpec(name=names["checkpoint"], compile=True)).runtime in compiled
+    assert resolve(ModelSpec(names["checkpoint"], {"compile": True})).runtime in compiled
 
 
 def test_weights_of_elsewhere_decide_the_classes_of_a_network(names):
-    spec = ModelSpec(name="small", weights=names["weights"])
+    spec = ModelSpec("small", {"weights": names["weights"]})
     ours = resolve(spec)
     assert ours.runtime.num_classes == 5
     theirs = load(names["checkpoint"])
@@ -143,7 +144,7 @@ def test_weights_without_a_head_are_refused(names, tmp_path):
     tensors = {name: value for name, value in build("small", 5).state_dict().items() if not name.startswith("head")}
     save_file(tensors, tmp_path / "headless.safetensors")
     with pytest.raises(ModelError, match="it was not trained to segment"):
-        resolve(ModelSpec(name="small", weights=tmp_path / "headless.safetensors"))
+        resolve(ModelSpec("small", {"weights": tmp_path / "headless.safetensors"}))
 
 
 CANNOT = {
@@ -151,19 +152,18 @@ CANNOT = {
     "runtime": "torch",
     "device": "cuda",
     "precision": "bf16",
-    "normalization": NORMALIZATION,
+    "normalize": NORMALIZATION,
     "compile": True,
-    "patterns": 3,
     "model": torch.nn.Identity(),
 }
 REFUSED = {
-    "shipped": ("weights", "normalization", "patterns"),
-    "checkpoint": ("weights", "normalization", "patterns"),
-    "export": ("weights", "runtime", "device", "precision", "normalization", "compile", "model"),
-    "openvino export": ("weights", "runtime", "device", "precision", "normalization", "compile", "model"),
-    "graph": ("weights", "runtime", "device", "precision", "compile", "patterns", "model"),
-    "network": ("patterns", "model"),
-    "function": ("patterns", "model"),
+    "shipped": ("weights", "normalize"),
+    "checkpoint": ("weights", "normalize"),
+    "export": ("weights", "runtime", "device", "precision", "normalize", "compile", "model"),
+    "openvino export": ("weights", "runtime", "device", "precision", "normalize", "compile", "model"),
+    "graph": ("weights", "runtime", "device", "precision", "compile", "model"),
+    "network": ("model",),
+    "function": ("model",),
     "black box": (*CANNOT,),
 }
 
@@ -174,7 +174,7 @@ REFUSED = {
 def test_what_cannot_be_honored_is_refused_by_name(names, kind, argument):
     options = {argument: CANNOT[argument]}
     model = options.pop("model", None)
-    spec = ModelSpec(name=names[kind], untrained=True, **options)
+    spec = ModelSpec(names[kind], {"untrained": True, **options})
     with pytest.raises(SettingsError, match=rf"^{argument}\b.* cannot be used with {names[kind]}"):
         resolve(spec, model)
 
@@ -182,37 +182,35 @@ def test_what_cannot_be_honored_is_refused_by_name(names, kind, argument):
 @pytest.mark.parametrize("kind", ["shipped", "checkpoint", "network", "function", "black box"])
 def test_a_model_that_is_not_exported_is_for_pytorch(names, kind):
     with pytest.raises(SettingsError, match=r"runtime openvino cannot be used .* not exported; first: stmg export"):
-        resolve(ModelSpec(name=names[kind], runtime="openvino", untrained=True))
+        resolve(ModelSpec(names[kind], {"runtime": "openvino", "untrained": True}))
 
 
 def test_onnxruntime_does_not_read_what_is_for_openvino(names):
     with pytest.raises(SettingsError, match="exported for openvino; openvino reads both"):
-        resolve(ModelSpec(name=names["openvino export"], runtime="onnxruntime"))
+        resolve(ModelSpec(names["openvino export"], {"runtime": "onnxruntime"}))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"runtime": "tensorrt"}, "no runtime is called 'tensorrt'; there are torch, onnxruntime, openvino"),
+        ({"runtime": "tensorrt"}, "runtime is one of torch, onnxruntime, openvino; got 'tensorrt'"),
         ({"threads": 0}, "threads is from 1 to"),
-        ({"streaming": {"schedule": 3}}, "there is no option 'schedule'"),
-        ({"streaming": {"fusion": 2}}, "fusion is at least 0 and below 1"),
+        ({"schedule": 3}, "there is no setting 'schedule'"),
+        ({"fusion": 2}, "fusion is at least 0 and below 1"),
     ],
 )
 def test_a_spec_is_checked_where_it_is_built(options, message):
     with pytest.raises(SettingsError, match=message):
-        ModelSpec(name="small-streets", **options)
+        ModelSpec("small-streets", options)
 
 
 def test_other_mistakes_are_refused(names, tmp_path):
     with pytest.raises(SettingsError, match="small is a network without weights"):
         load("small")
-    with pytest.raises(SettingsError, match="no precision is called 'fp8'"):
+    with pytest.raises(SettingsError, match="precision is one of fp32, bf16, fp16; got 'fp8'"):
         load(names["checkpoint"], precision="fp8")
     with pytest.raises(SettingsError, match=r"model is a torch\.nn\.Module; got a str"):
         load(names["checkpoint"], model="mine")
-    with pytest.raises(SettingsError, match="patterns is at least 2"):
-        load(names["export"], patterns=1)
     with pytest.raises(ModelError, match="no checkpoint at nothing"):
         load("nothing")
     with pytest.raises(ModelError, match="is no checkpoint"):
@@ -242,44 +240,44 @@ def test_a_checkpoint_of_a_network_of_ones_own_needs_the_network(names, tmp_path
 )
 def test_the_size_to_work_at_is_the_models_own_or_the_one_given(request, kind, size):
     names = request.getfixturevalue("real_names" if kind == "graph" else "names")
-    assert working_size(ModelSpec(name=names[kind])) == size
+    assert working_size(ModelSpec(names[kind])) == size
     if kind != "export":
-        assert working_size(ModelSpec(name=names[kind], size=(32, 32))) == (32, 32)
+        assert working_size(ModelSpec(names[kind], {"size": (32, 32)})) == (32, 32)
 
 
 def test_a_model_is_a_spec_a_name_or_a_path():
-    spec = ModelSpec(name="folder", threads=1)
+    spec = ModelSpec("folder", {"threads": 1})
     assert as_spec(spec) is spec
-    assert as_spec(Path("folder")) == as_spec("folder") == ModelSpec(name="folder")
+    assert as_spec(Path("folder")) == as_spec("folder") == ModelSpec("folder")
 
 
 def test_an_export_has_one_size(names):
-    spec = ModelSpec(name=names["export"], size=(32, 32))
+    spec = ModelSpec(names["export"], {"size": (32, 32)})
     for use in (working_size, resolve):
         with pytest.raises(SettingsError, match=r"size: .* is exported for 64x96"):
             use(spec)
 
 
 def test_the_network_behind_a_name_is_given_with_its_card(names):
-    network, card = resolve_network(ModelSpec(name="small"), num_classes=7)
+    network, card = resolve_network(ModelSpec("small"), num_classes=7)
     assert (network.num_classes, card.network, card.num_classes) == (7, "small", 7)
-    network, card = resolve_network(ModelSpec(name=names["checkpoint"], size=(32, 32)), timed=True)
+    network, card = resolve_network(ModelSpec(names["checkpoint"], {"size": (32, 32)}), timed=True)
     assert (network.example_size, card.size) == ((32, 32), SIZE)
     assert all(block.ms > 0 for block in network.blocks)
-    _, card = resolve_network(ModelSpec(name=names["function"], normalization=NORMALIZATION, size=SIZE))
+    _, card = resolve_network(ModelSpec(names["function"], {"normalize": NORMALIZATION, "size": SIZE}))
     assert (card.normalization, card.size, card.num_classes) == (NORMALIZATION, SIZE, 4)
     for kind in ("checkpoint", "function"):
         with pytest.raises(SettingsError, match="num_classes cannot be used"):
-            resolve_network(ModelSpec(name=names[kind]), num_classes=7)
+            resolve_network(ModelSpec(names[kind]), num_classes=7)
     with pytest.raises(ModelError, match=r"not a torch\.nn\.Module"):
-        resolve_network(ModelSpec(name=names["black box"]))
+        resolve_network(ModelSpec(names["black box"]))
     for kind in ("export", "graph"):
         with pytest.raises(ModelError, match="is exported already"):
-            resolve_network(ModelSpec(name=names[kind]))
+            resolve_network(ModelSpec(names[kind]))
 
 
 def test_an_untrained_network_is_the_same_each_time():
-    one, two = (resolve_network(ModelSpec(name="small", untrained=True))[0] for _ in range(2))
+    one, two = (resolve_network(ModelSpec("small", {"untrained": True}))[0] for _ in range(2))
     assert all(torch.equal(value, two.state_dict()[name]) for name, value in one.state_dict().items())
 
 
@@ -321,19 +319,21 @@ def black_box():
 def test_output_activation_and_threshold_reach_whatever_runs(tmp_path):
     (tmp_path / "own.py").write_text(FOREGROUND_CODE)
     network, black_box = (f"{tmp_path / 'own.py'}:{name}" for name in ("network", "black_box"))
-    soft = resolve(ModelSpec(name=network, device="cpu", activation="probability", threshold=0.2, size=SIZE)).runtime
+    soft = resolve(
+        ModelSpec(network, {"device": "cpu", "activation": "probability", "threshold": 0.2, "size": SIZE})
+    ).runtime
     assert (soft.foreground.activation, soft.threshold) == ("probability", 0.2)
     for output in (1, "1"):
-        assert resolve(ModelSpec(name=network, device="cpu", output=output, size=SIZE)).runtime.num_classes == 4
+        assert resolve(ModelSpec(network, {"device": "cpu", "output": output, "size": SIZE})).runtime.num_classes == 4
     frame = panning(1, SIZE)[0]
-    result = resolve(ModelSpec(name=black_box, threshold=0.7)).step(frame)
+    result = resolve(ModelSpec(black_box, {"threshold": 0.7})).step(frame)
     assert np.array_equal(result.labels, frame.mean(2) / 255 > 0.7)
 
 
 def test_an_export_keeps_what_was_stated_of_one_channel(tmp_path):
     (tmp_path / "own.py").write_text(FOREGROUND_CODE)
     name = f"{tmp_path / 'own.py'}:network"
-    spec = ModelSpec(name=name, activation="probability", threshold=0.2, size=SIZE, output=0)
+    spec = ModelSpec(name, {"activation": "probability", "threshold": 0.2, "size": SIZE, "output": 0})
     stmg.export(spec, tmp_path / "export", size=SIZE)
     runtime = load(tmp_path / "export").runtime
     assert (runtime.foreground.activation, runtime.threshold) == ("probability", 0.2)

@@ -1,0 +1,282 @@
+"""The one way from a model's name to a segmenter: `load`, and `resolve` for a `ModelSpec`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
+from stmg.models.card import parse_card, read_card
+from stmg.models.correctors import has_corrector, load_corrector, read_corrector_card
+from stmg.models.names import find_checkpoint, is_code, is_export, is_graph_file, is_user_function
+from stmg.models.spec import ModelSpec, merge_file
+from stmg.models.user_code import call_user_function
+from stmg.runtimes import make_runtime
+from stmg.runtimes.callable import CallableRuntime
+from stmg.runtimes.engines import ENGINES
+from stmg.runtimes.exported import ExportedRuntime
+from stmg.runtimes.graph import GRAPH_SUFFIXES, GraphRuntime
+from stmg.runtimes.manifest import MANIFEST, read_manifest
+from stmg.runtimes.patterns import PATTERNS
+from stmg.runtimes.threads import set_threads
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.correction import Corrector
+from stmg.streaming.runtime import Runtime
+from stmg.streaming.settings import make_settings, merge_options
+from stmg.streaming.working_size import ANY_SIZE
+from stmg.video.normalization import Normalization
+
+Size = tuple[int, int]
+
+_OWN_WEIGHTS = "it brings its own"
+_NO_MODEL = "it is whole; model is for checkpoints of a network of your own"
+_NO_NETWORK = "it is whole; network is for checkpoint folders of a network of your own"
+_ON_THE_CPU = "it runs on the CPU"
+_PRECISION = "it runs in the precision it was exported in"
+_NOT_COMPILED = "only PyTorch networks are compiled by torch.compile"
+NOT_FOR_GRAPHS = {
+    "weights": _OWN_WEIGHTS,
+    "network": _NO_NETWORK,
+    "device": _ON_THE_CPU,
+    "precision": _PRECISION,
+    "compile": _NOT_COMPILED,
+    "model": _NO_MODEL,
+}
+NOT_FOR_EXPORTS = {
+    **NOT_FOR_GRAPHS,
+    "normalize": "it holds its own mean and std",
+    "output": "it has one output, chosen when it was exported",
+}
+NOT_FOR_FUNCTIONS = {
+    "model": "the function gives the network",
+    "network": "the function gives the network; its weights are for weights",
+}
+NOT_FOR_CALLABLES = dict.fromkeys(
+    ("weights", "device", "precision", "compile", "normalize", "output", "runtime"),
+    "its function gives no torch.nn.Module",
+)
+
+
+class Opened(NamedTuple):
+    """A model that is open."""
+
+    runtime: Runtime
+    options: Mapping[str, Any]
+    """How it is meant to be run, as fields of `Settings`."""
+
+
+def load(
+    name: str | Path,
+    *,
+    model: object = None,
+    settings: str | Path | Mapping[str, Any] | None = None,
+    **options: Any,
+) -> VideoSegmenter:
+    """A segmenter from a shipped name, a checkpoint folder, a Hub id, an exported folder, or a graph file: .onnx, .xml
+    or .tflite.
+
+    model: the network itself, where a checkpoint is of a network of your own.
+    settings: a file of settings as `stmg tune` writes it, or what such a file holds.
+    options: fields of `Settings` by name. They come before those of the settings file, which come before the model's.
+    """
+    return resolve(ModelSpec(str(name), merge_file(settings, options)), model)
+
+
+def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
+    """The segmenter a spec describes; `model` is the network itself, where a checkpoint is of a user's own."""
+    opened_as = open_adapted(spec)
+    set_threads(spec.settings.threads)
+    opened = _open(opened_as, model)
+    corrector = _open_corrector(spec, opened.runtime)
+    settings = make_settings(merge_options(opened.options, opened_as.options))
+    return VideoSegmenter(opened.runtime, settings=replace(settings, corrector=corrector))
+
+
+def refuse(spec: ModelSpec, model: object, reasons: Mapping[str, str]) -> None:
+    """An error for the first of these arguments that was given and cannot be honored."""
+    harmless = {"device": "cpu", "precision": "fp32", "compile": False}
+    for argument, reason in reasons.items():
+        given = model if argument == "model" else spec.options.get(argument)
+        if given is not None and given != harmless.get(argument):
+            raise SettingsError(f"{argument} cannot be used with {spec.name}: {reason}")
+
+
+def find_corrector(spec: ModelSpec) -> Path | None:
+    """The folder of the corrector that a spec's model runs with, if any."""
+    given = spec.options.get("corrector")
+    if given is not None:
+        return None if given == "none" else Path(given)
+    if is_graph_file(spec.name) or is_code(spec.name):
+        return None
+    folder = Path(spec.name)
+    if not folder.is_dir():
+        folder = find_checkpoint(spec.name)
+    return folder if has_corrector(folder) else None
+
+
+def open_adapted(spec: ModelSpec) -> ModelSpec:
+    """A folder that holds a graph file and its corrector, as that file opened as it was for the corrector."""
+    graph = read_corrector_card(Path(spec.name)).graph if has_corrector(spec.name) else None
+    if graph is None:
+        return spec
+    own = {
+        "normalize": Normalization(graph.mean, graph.std),
+        "output": graph.output,
+        "activation": graph.activation,
+        "threshold": graph.threshold,
+    }
+    return ModelSpec(str(Path(spec.name) / graph.file), {**own, **spec.options})
+
+
+def working_size(spec: ModelSpec) -> Size:
+    """(H, W) to work at: the one given, or what the model is meant for; 360x480 for a network of any size."""
+    spec = open_adapted(spec)
+    given: Size | None = spec.settings.size
+    if is_export(spec.name):
+        size = read_manifest(Path(spec.name)).size
+        if given not in (None, size):
+            raise SettingsError(f"size: {spec.name} is exported for {size[0]}x{size[1]}; export it again for another")
+        return size
+    if given is not None:
+        return given
+    if is_graph_file(spec.name):
+        return resolve(spec).runtime.input_size or ANY_SIZE
+    if is_code(spec.name):
+        return ANY_SIZE
+    return read_card(find_checkpoint(spec.name)).size or ANY_SIZE
+
+
+class SourceSegmenters:
+    """The segmenters of one model for sources of any size, over the same weights where the model can."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self._loaded: dict[Size | None, VideoSegmenter] = {}
+
+    def open(self, source_size: Size | None) -> VideoSegmenter:
+        """A segmenter for a source of this size."""
+        # A network in code may take frames of one size only, so it is built with a frame of the size it will see.
+        key = source_size if self.spec.settings.size is None and is_code(self.spec.name) else None
+        if key not in self._loaded:
+            self._loaded = {key: resolve(self.spec if key is None else self.spec.with_options(size=key))}
+        return self._loaded[key].another()
+
+    def check(self) -> tuple[str, ...]:
+        """Load the model, or at least see that there is one, before the size of any source is known; notes on it."""
+        if is_user_function(self.spec.name):
+            call_user_function(self.spec.name)
+            return ()
+        self._loaded = {None: resolve(self.spec)}
+        return self._loaded[None].runtime.notes
+
+
+def _open(spec: ModelSpec, model: object) -> Opened:
+    settings = spec.settings
+    if is_graph_file(spec.name):
+        refuse(spec, model, NOT_FOR_GRAPHS)
+        graph = GraphRuntime(
+            Path(spec.name),
+            ENGINES[_choose_file_engine(spec)](settings.threads),
+            settings.normalize,
+            output=settings.output,
+            activation=settings.activation,
+            threshold=settings.threshold,
+        )
+        own = graph.input_size
+        if own is not None and settings.size not in (None, own):
+            raise SettingsError(f"size: {spec.name} computes frames of {own[0]}x{own[1]}, and no other")
+        return Opened(graph, WITHOUT_CARD)
+    if is_export(spec.name):
+        refuse(spec, model, NOT_FOR_EXPORTS)
+        working_size(spec)
+        return _open_export(spec, Path(spec.name))
+    if settings.runtime not in (None, "torch"):
+        raise SettingsError(
+            f"runtime {settings.runtime} cannot be used with {spec.name}, which is not exported; first: stmg export "
+            f"{spec.name} --to {'onnx' if settings.runtime == 'onnxruntime' else settings.runtime} --out DIR"
+        )
+    if is_user_function(spec.name):
+        refuse(spec, model, NOT_FOR_FUNCTIONS)
+        network = call_user_function(spec.name)
+        if not hasattr(network, "parameters"):
+            refuse(spec, None, NOT_FOR_CALLABLES)
+            return Opened(make_runtime(_with_foreground(network, spec)), WITHOUT_CARD)
+        model = network
+    try:
+        from stmg.models.torch_models import open_torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        why = "is neither an exported folder nor a graph file, and everything else needs PyTorch"
+        raise MissingPackageError(f"{spec.name} {why}: {install_command('torch')}") from None
+    return Opened(*open_torch(spec, model))
+
+
+WITHOUT_CARD = {"motion": "auto"}
+"""How a model streams that has no card to say it: with the motion that fits what it costs here."""
+
+
+def _open_export(spec: ModelSpec, folder: Path) -> Opened:
+    manifest, settings = read_manifest(folder), spec.settings
+    engine = _choose_export_engine(spec, manifest.kind)
+    card = parse_card(manifest.card, folder / MANIFEST)
+    activation = settings.activation or card.activation
+    threshold = card.threshold if settings.threshold is None else settings.threshold
+    runtime = ExportedRuntime(folder, ENGINES[engine](settings.threads), PATTERNS, activation, threshold)
+    return Opened(runtime, card.options())
+
+
+def _open_corrector(spec: ModelSpec, runtime: Runtime) -> Corrector | None:
+    given = spec.options.get("corrector")
+    if given is not None and not isinstance(given, str | Path):
+        return spec.settings.corrector
+    folder = find_corrector(spec)
+    if folder is None:
+        return None
+    corrector = load_corrector(folder, getattr(runtime, "engine", None), spec.settings.device)
+    number = runtime.num_classes
+    if number is not None and max(2, number) != corrector.num_classes:
+        raise ModelError(f"the corrector in {folder} is for {corrector.num_classes} classes; {spec.name} has {number}")
+    return corrector
+
+
+def _choose_engine(spec: ModelSpec, own: str) -> str:
+    """The engine that runs a graph; `own` is the one it is for."""
+    runtime = spec.settings.runtime
+    if runtime == "torch":
+        raise SettingsError(
+            f"runtime torch cannot be used with {spec.name}, which {own} runs; PyTorch runs the checkpoint it came from"
+        )
+    return runtime or own
+
+
+def _choose_file_engine(spec: ModelSpec) -> str:
+    """The engine that runs a graph file."""
+    suffix = Path(spec.name).suffix
+    engine = _choose_engine(spec, GRAPH_SUFFIXES[suffix])
+    if engine == "onnxruntime" and suffix != ".onnx":
+        raise SettingsError(f"runtime onnxruntime cannot be used with {spec.name}; openvino reads {suffix} files")
+    return engine
+
+
+def _choose_export_engine(spec: ModelSpec, kind: str) -> str:
+    """The engine that runs an export for `kind`: onnx or openvino."""
+    engine = _choose_engine(spec, "onnxruntime" if kind == "onnx" else kind)
+    if engine == "onnxruntime" and kind != "onnx":
+        raise SettingsError(
+            f"runtime onnxruntime cannot be used with {spec.name}, which is exported for {kind}; openvino reads both"
+        )
+    return engine
+
+
+def _with_foreground(network: Any, spec: ModelSpec) -> Any:
+    """What a function gave, as a runtime that reads one channel as the spec states it."""
+    settings = spec.settings
+    if settings.activation is None and settings.threshold is None:
+        return network
+    if isinstance(network, Runtime) or not callable(network):
+        kind = type(network).__name__
+        raise SettingsError(f"activation and threshold cannot be used with {spec.name}: it gives a {kind}, whole")
+    return CallableRuntime(network, settings.activation, settings.threshold)

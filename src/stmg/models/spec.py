@@ -1,0 +1,116 @@
+"""What model is wanted, and how it is to run: `ModelSpec`, and the settings files that add to one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stmg.errors import SettingsError
+from stmg.files import read_mapping, write_atomically
+from stmg.streaming.schedulers import Scheduler
+from stmg.streaming.settings import SETTINGS, Settings, add_arguments, make_settings
+from stmg.streaming.values import read_scheduler
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model as a user names it, and the settings that were given for it. `resolve` refuses what it cannot honor."""
+
+    name: str
+    """Shipped name, checkpoint folder, exported folder, .onnx, .xml or .tflite file, Hub id, network (ddrnet39), or
+    file.py:function."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `Settings` by name; what is not in it is left to the model."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "options", {key: value for key, value in self.options.items() if value is not None})
+        make_settings(self.options)
+
+    @property
+    def settings(self) -> Settings:
+        """The options as settings, with defaults where nothing was given."""
+        return make_settings(self.options)
+
+    def with_options(self, **options: Any) -> ModelSpec:
+        """The same model with some options given anew; None takes one away."""
+        return ModelSpec(self.name, {**self.options, **options})
+
+
+def as_spec(model: ModelSpec | str | Path) -> ModelSpec:
+    """A model as a function takes it: a spec, or a name or path alone."""
+    return model if isinstance(model, ModelSpec) else ModelSpec(str(model))
+
+
+def merge_file(settings: str | Path | Mapping[str, Any] | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a settings file, or of the mapping it holds, with those given beside it, which come first."""
+    if settings is None:
+        return add_arguments({}, options)
+    file = read_options(settings) if isinstance(settings, Mapping) else read_settings(settings)
+    return add_arguments(file, options)
+
+
+def read_settings(path: str | Path) -> dict[str, Any]:
+    """The options in a settings file; errors name the file and what is wrong in it."""
+    path = Path(path)
+    content = read_mapping(path, SettingsError)
+    try:
+        return read_options(content)
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from None
+
+
+def read_options(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that a settings file holds, checked; None leaves a setting to the model.
+
+    mode: offline
+    scheduler: {name: drift, key_above: 0.6, longest: 12}
+    motion: dis-medium
+    size: [360, 480]
+    runtime: openvino
+
+    The scheduler is that of the file's mode, or of every mode if it names none. In files written earlier `offline` is
+    the scheduler of offline mode, and `scheduler` that of online mode. `notes` are for readers.
+    """
+    allowed = [name for name, each in SETTINGS.items() if each.in_files]
+    for name in content:
+        if name not in (*allowed, "offline", "notes"):
+            raise SettingsError(f"there is no setting {name}; there are {', '.join(allowed)}, notes")
+    if not isinstance(content.get("notes", {}), Mapping):
+        raise SettingsError(f"notes has names and values; got {content['notes']!r}")
+    options = {name: value for name, value in content.items() if value is not None and name != "notes"}
+    mode, offline = options.get("mode"), options.pop("offline", None)
+    schedulers = {} if offline is None else {"offline": read_scheduler("offline", offline)}
+    if "scheduler" in options and (schedulers or mode is not None):
+        of = "offline" if mode == "offline" and not schedulers else "online"
+        schedulers[of] = read_scheduler("scheduler", options.pop("scheduler"))
+    if schedulers:
+        options["default_schedulers"] = schedulers
+    make_settings(options)
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+
+
+def write_settings(options: Mapping[str, Any], path: str | Path) -> None:
+    """Write the options that are given, in JSON if the name ends in .json, else in YAML."""
+    path = Path(path)
+    content = {name: _plain(value) for name, value in options.items() if value not in (None, {})}
+    text = json.dumps(content, indent=2) + "\n"
+    if path.suffix.lower() != ".json":
+        text = yaml.safe_dump(json.loads(text), sort_keys=False, allow_unicode=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())
+
+
+def _plain(value: Any) -> Any:
+    return scheduler_fields(value) if hasattr(value, "decide") else value
+
+
+def scheduler_fields(scheduler: Scheduler) -> dict[str, object]:
+    """A scheduler as a settings file holds it: its name and its settings."""
+    if not is_dataclass(scheduler) or isinstance(scheduler, type):
+        raise SettingsError(f"{scheduler!r} cannot be written: only the schedulers of stmg have a name and settings")
+    return {"name": scheduler.name, **asdict(scheduler)}
