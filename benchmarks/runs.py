@@ -171,6 +171,7 @@ PROGRAMS = (
         "distortion_bias CAMVID ddrnet39-camvid runs/ddrnet39-dbb/last runs/ddrnet39-plain/last",
         needs="two trained networks, see docs/paper.md",
     ),
+    _program("macs", 1, "speed macs"),
     _program("pytorch", 2, "speed pytorch"),
     _program("skipping", 2, "speed skipping --repeats 25"),
     _program("files", 3, "files exports/slim/onnx", exports=("onnx",)),

@@ -2,6 +2,7 @@
 
 python -m benchmarks.speed pytorch [--network ddrnet39]   # inference mode, folding, channels last, torch.compile
 python -m benchmarks.speed skipping                       # closed gates, and a carried frame against a key frame
+python -m benchmarks.speed macs                           # MACs at the size of the paper, which take no measuring
 
 Weights are random: time does not depend on them. torch.compile needs a C++ compiler.
 """
@@ -29,13 +30,15 @@ from stmg.segmenter import VideoSegmenter
 from stmg.streaming.schedulers import FixedPeriod, Level
 
 SIZE = (360, 480)
+PAPER_SIZE, CITYSCAPES = (1024, 2048), 19
+PAPER_NETWORKS = ("ddrnet23-slim", "ddrnet39")
 WARM_UP = 3
 FIRST = "as it is, no gradients"
 
 
 def main() -> None:
     parser = make_parser("speed", __doc__)
-    parser.add_argument("what", choices=("pytorch", "skipping"))
+    parser.add_argument("what", choices=("pytorch", "skipping", "macs"))
     parser.add_argument("--network", default="ddrnet23-slim", help="of pytorch; skipping takes both of the paper's")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
@@ -43,6 +46,11 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     cv2.setNumThreads(arguments.threads)
     torch.manual_seed(0)
+    if arguments.what == "macs":
+        columns = {"macs": ("GMACs", "{:.1f}"), "without head": ("without head, as in the paper", "{:.1f}")}
+        title = f"Multiply-accumulates at {PAPER_SIZE[0]}x{PAPER_SIZE[1]}, {CITYSCAPES} classes"
+        finish("speed", arguments.out, title, columns, {name: count_macs(name) for name in PAPER_NETWORKS})
+        return
     if arguments.what == "pytorch":
         spent = in_turns(_steps(build(arguments.network, 11).eval(), torch.rand(1, 3, *SIZE)), arguments.repeats)
         rows = {how: _row(times, spent[FIRST]) for how, times in spent.items()}
@@ -51,7 +59,7 @@ def main() -> None:
         rows = {}
         scene = Scene(1, SIZE)
         frames = [scene.frame(number)[0] for number in range(8 + 4 * arguments.repeats)]
-        for name in ("ddrnet23-slim", "ddrnet39"):
+        for name in PAPER_NETWORKS:
             runtime = TorchRuntime(accelerate(build(name, 11), torch.zeros(1, 3, *SIZE)), device="cpu")
             rows[f"{name}, gates closed"] = _row(*_gates(runtime, frames[0], arguments.repeats))
             for motion in ("dis", "none"):
@@ -66,6 +74,14 @@ def main() -> None:
     }
     note = f"{SIZE[0]}x{SIZE[1]}, batch 1, {arguments.threads} threads, torch {torch.__version__}"
     finish("speed", arguments.out, title, columns, rows, note=note)
+
+
+def count_macs(name: str) -> dict[str, float]:
+    """Billions of multiply-accumulates of a whole frame, with and without the head."""
+    runtime = TorchRuntime(accelerate(build(name, CITYSCAPES), torch.zeros(1, 3, *SIZE)), device="cpu")
+    cost = runtime.cost(PAPER_SIZE, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)
+    assert cost is not None
+    return {"macs": cost.macs / 1e9, "without head": (cost.macs - cost.head_macs) / 1e9}
 
 
 def in_turns(ways: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
