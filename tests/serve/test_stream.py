@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import Executor, Future
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,12 +11,24 @@ import pytest
 
 from servers import make_config, run_server
 from stmg.models.load import resolve
+from stmg.models.loaded import LoadedModel, LoadedModels
 from stmg.models.spec import ModelSpec
 from stmg.serve.config import StreamConfig
-from stmg.serve.models import Models
 from stmg.serve.stream import LiveStream
 from stmg.video.frames import Frame
 from waiting import PATIENCE
+
+
+class SameThread(Executor):
+    """Runs the network while it is asked to."""
+
+    def submit(self, function, /, *args, **kwargs):
+        future = Future()
+        future.set_result(function(*args, **kwargs))
+        return future
+
+
+SAME_THREAD = SameThread()
 
 
 def test_a_source_that_breaks_off_is_offline_and_comes_back(network_file, camera):
@@ -63,12 +76,11 @@ class Unhurried(threading.Event):
 
 def test_attempts_become_rarer(network_file, tmp_path, monkeypatch):
     monkeypatch.setattr("stmg.serve.stream.time", SimpleNamespace(time=lambda: 1000.0))
-    config, models = StreamConfig(name="gate", source="tcp://127.0.0.1:9"), Models()
-    stream = LiveStream(config, ModelSpec(f"{network_file}:build"), models, tmp_path, retry_seconds=(0.1, 0.8))
+    config, spec = StreamConfig(name="gate", source="tcp://127.0.0.1:9"), ModelSpec(f"{network_file}:build")
+    stream = LiveStream(config, spec, LoadedModel("nets", spec), SAME_THREAD, tmp_path, retry_seconds=(0.1, 0.8))
     stream._stopped = stopped = Unhurried(stream, 5)
     stream.start()
     assert stream.join(PATIENCE)
-    models.close()
     assert stopped.waits == pytest.approx([0.2, 0.4, 0.8, 0.8, 0.8])
     assert stopped.said == pytest.approx([1000 + wait for wait in stopped.waits])
 
@@ -88,12 +100,11 @@ def test_frames_of_a_source_are_not_copied(network_file, tmp_path, monkeypatch):
             """Nothing is open."""
 
     monkeypatch.setattr("stmg.serve.stream.open_source", lambda *_, **__: Source())
-    config, models, images = StreamConfig(name="gate", source="gate.mp4"), Models(), []
-    stream = LiveStream(config, ModelSpec(f"{network_file}:build"), models, tmp_path)
+    config, spec, images = StreamConfig(name="gate", source="gate.mp4"), ModelSpec(f"{network_file}:build"), []
+    stream = LiveStream(config, spec, LoadedModel("nets", spec), SAME_THREAD, tmp_path)
     stream.on_result = lambda result: images.append(result.image)
     stream.start()
     assert stream.join(PATIENCE)
-    models.close()
     assert all(image is frame.image for image, frame in zip(images, Source.frames, strict=True))
 
 
@@ -134,26 +145,25 @@ def test_a_model_is_loaded_once_for_streams_that_differ_only_in_how_they_stream(
         loaded.append(spec)
         return resolve(spec)
 
-    models = Models(load)
+    models = LoadedModels(load)
     name = f"{network_file}:build"
-    first = models.get(ModelSpec(name))
-    second = models.get(ModelSpec(name, {"motion": "none", "size": (48, 64)}))
-    assert first is second
+    plain, other = ModelSpec(name), ModelSpec(name, {"motion": "none", "size": (48, 64)})
+    first, second = (models.get(spec).segmenter_for(spec) for spec in (plain, other))
+    assert first.runtime is second.runtime
+    assert (first.settings.size, second.settings.size) == (None, (48, 64))
     assert len(loaded) == 1
-    models.get(ModelSpec(f"{network_file}:broken"))
+    _ = models.get(ModelSpec(f"{network_file}:broken")).segmenter
     assert len(loaded) == 2
-    models.close()
 
 
 def test_the_size_of_one_stream_is_not_that_of_the_next(network_file):
     sizes = []
     for first in (None, (48, 64)):
-        models = Models()
+        models = LoadedModels()
         name = f"{network_file}:build"
-        models.get(ModelSpec(name, {"size": first}))
+        _ = models.get(ModelSpec(name, {"size": first})).segmenter
         plain = ModelSpec(name)
         sizes.append(models.get(plain).segmenter_for(plain).size_for((720, 960)))
-        models.close()
     assert sizes[0] == sizes[1]
 
 
@@ -181,12 +191,11 @@ def test_what_cannot_be_changed_is_refused_and_changes_nothing(running, change):
 
 
 def test_models_of_one_name_are_told_apart_by_their_folders():
-    models = Models(load=lambda spec: None)
+    models = LoadedModels(load=lambda spec: None)
     names = ("runs/one/best", "runs/two/best", "/other/two/best", "best", "runs/one/best")
     for name, threads in zip(names, (None, None, None, None, 2), strict=True):
         models.get(ModelSpec(name, {"threads": threads}))
-    models.close()
-    assert [model.name for model in models.loaded] == [
+    assert models.names == [
         "best",
         "two/best",
         "other/two/best",

@@ -101,7 +101,7 @@ def segment(
 
     Writes an overlay video, a JSON line per frame and a timeline of what was computed. Ctrl-C keeps what is done.
     """
-    from stmg.models.load import SourceSegmenters
+    from stmg.models.loaded import LoadedModel
     from stmg.outputs.sinks import BackgroundSink
     from stmg.outputs.summary import summary_lines, summary_table, summary_values, trouble_lines
     from stmg.segmenter import choose_mode
@@ -116,7 +116,7 @@ def segment(
         mode = choose_mode(spec.settings, video)
         spec = make_spec(model, options, stream, size=size, mode=mode, delay=delay)  # refuses what it does not use
         _check_timing(mode, video, pace, spec.settings.delay)
-        segmenter = SourceSegmenters(spec).open(video.size)
+        segmenter = LoadedModel(model, spec).segmenter_for(spec, video.size)
         notes = (*_unused_masks(segmenter, mode), *_stand_ins(segmenter, mode, exact), *_unpaced(mode, video, pace))
         for note in (*segmenter.runtime.notes, *notes):
             console.print(f"[yellow]{escape(note)}[/]")

@@ -13,7 +13,7 @@ from stmg.errors import SettingsError
 from stmg.jobs.parts import cut_frames, join_parts
 from stmg.jobs.storage import Folder, fetch
 from stmg.jobs.task import MARKER, MARKER_FORMAT, PARTS, BatchSettings, Outcome, Part, Task, Totals, read_marker
-from stmg.models.load import SourceSegmenters
+from stmg.models.loaded import LoadedModel
 from stmg.outputs.choose import IMAGES, OUTPUTS, make_sinks
 from stmg.outputs.sinks import BackgroundSink
 from stmg.pipeline import run_pipeline
@@ -31,12 +31,12 @@ class Worker:
 
     def __init__(self, settings: BatchSettings, out: str, on_frame: Callable[[], None] | None = None) -> None:
         self.settings, self.out, self._on_frame = settings, Folder(out), on_frame
-        self._segmenters = SourceSegmenters(settings.spec)
+        self._model = LoadedModel(settings.spec.name, settings.spec)
         self._progress = (0, 0)
 
     def load(self) -> tuple[str, ...]:
         """Load the model, so that a mistake in its name shows before any video is opened; notes on it."""
-        return self._segmenters.check()
+        return self._model.check()
 
     def progress(self) -> float:
         """The share of the current task that is done."""
@@ -67,7 +67,8 @@ class Worker:
                 if parts:
                     return Outcome(task, "cut", parts=parts)
             with self._open(path, task.part) as video, self.out.work_folder() as folder:
-                statistics = self._stream(self._segmenters.open(video.size), video, folder, task)
+                segmenter = self._model.segmenter_for(self.settings.spec, video.size)
+                statistics = self._stream(segmenter, video, folder, task)
                 totals = Totals.of(statistics, time.perf_counter() - started)
                 self._publish(task, folder, totals)
         return Outcome(task, "done", totals)

@@ -148,30 +148,6 @@ def working_size(spec: ModelSpec) -> Size:
     return read_card(find_checkpoint(spec.name)).size or ANY_SIZE
 
 
-class SourceSegmenters:
-    """The segmenters of one model for sources of any size, over the same weights where the model can."""
-
-    def __init__(self, spec: ModelSpec) -> None:
-        self.spec = spec
-        self._loaded: dict[Size | None, VideoSegmenter] = {}
-
-    def open(self, source_size: Size | None) -> VideoSegmenter:
-        """A segmenter for a source of this size."""
-        # A network in code may take frames of one size only, so it is built with a frame of the size it will see.
-        key = source_size if self.spec.settings.size is None and is_code(self.spec.name) else None
-        if key not in self._loaded:
-            self._loaded = {key: resolve(self.spec if key is None else self.spec.with_options(size=key))}
-        return self._loaded[key].another()
-
-    def check(self) -> tuple[str, ...]:
-        """Load the model, or at least see that there is one, before the size of any source is known; notes on it."""
-        if is_user_function(self.spec.name):
-            call_user_function(self.spec.name)
-            return ()
-        self._loaded = {None: resolve(self.spec)}
-        return self._loaded[None].runtime.notes
-
-
 def _open(spec: ModelSpec, model: object) -> Opened:
     settings = spec.settings
     if is_graph_file(spec.name):

@@ -14,7 +14,7 @@ from stmg.serve.channels import LiveReply, Viewer
 from stmg.serve.config import MOST_STREAMS, NAME
 from stmg.serve.pictures import BOUNDARY, VIEWS, draw_view, encode_jpeg, encode_labels, encode_png, watch
 from stmg.serve.service import SNAPSHOTS, Service, Shown, Snapshot
-from stmg.serve.state import Controls, StreamInfo
+from stmg.serve.state import Control, StreamInfo, list_controls
 from stmg.streaming.motion import MOTION_ESTIMATORS
 from stmg.streaming.settings import MODES
 from stmg.streaming.state import FrameResult
@@ -36,16 +36,20 @@ class AddStream(_Body):
     model: Annotated[str, Field(max_length=200, description="A name that /api/options lists.")] | None = None
 
 
-class ChangeStream(_Body):
+def _describe_controls(schema: dict[str, Any]) -> None:
+    controls = {control.name: {"description": control.help, "enum": control.values} for control in list_controls()}
+    for name, control in controls.items():
+        schema["properties"][name] = {key: value for key, value in control.items() if value is not None}
+    schema["additionalProperties"] = False
+
+
+class ChangeStream(BaseModel):
     """Controls to change; the others stay."""
+
+    model_config = ConfigDict(extra="allow", strict=True, json_schema_extra=_describe_controls)
 
     paused: bool | None = None
     opacity: Annotated[float, Field(ge=0, le=1)] | None = None
-    mode: str | None = None
-    motion: str | None = None
-    max_change: Annotated[float, Field(gt=0, lt=1, description="A share of the pixels; null for no limit.")] | None = (
-        None
-    )
 
 
 class Options(BaseModel):
@@ -55,6 +59,8 @@ class Options(BaseModel):
     models: list[str]
     modes: list[str]
     motions: list[str]
+    controls: list[Control]
+    """Settings of a stream that may change while it runs."""
     views: list[str]
     uploads: dict[str, float] | None
     """Limits of uploads; null where none are taken."""
@@ -78,9 +84,10 @@ def make_router(service: Service) -> APIRouter:
         limits = service.config.uploads
         return Options(
             sources=[stream.name for stream in service.config.streams] + list(service.config.sources),
-            models=[model.name for model in service.models.loaded],
+            models=service.models.names,
             modes=list(MODES),
             motions=list(MOTION_ESTIMATORS),
+            controls=list_controls(),
             views=list(VIEWS),
             uploads=None if limits is None else dict(vars(limits)),
         )
@@ -98,12 +105,8 @@ def make_router(service: Service) -> APIRouter:
         return _find(service, name).stream.info()
 
     @router.patch("/streams/{name}", summary="Change controls, from the next frame on")
-    def change(name: str, body: ChangeStream) -> Controls:
-        changes: dict[str, Any] = {key: getattr(body, key) for key in body.model_fields_set}
-        missing = [key for key, value in changes.items() if value is None and key != "max_change"]
-        if missing:
-            raise HTTPException(422, f"{missing[0]} cannot be null")
-        return _find(service, name).stream.change(changes)
+    def change(name: str, body: ChangeStream) -> dict[str, Any]:
+        return _find(service, name).stream.change(body.model_dump(exclude_unset=True)).as_dict()
 
     @router.delete("/streams/{name}", status_code=204, summary="End a stream")
     def remove(name: str) -> Response:

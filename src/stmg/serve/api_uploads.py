@@ -41,7 +41,7 @@ def make_router(service: Service) -> APIRouter:
         model: Annotated[str | None, Query(max_length=200, description="A name that /api/options lists")] = None,
     ) -> Upload:
         queue = _uploads(service)
-        chosen = service.model_named(model)
+        chosen = service.models.named(model)
         most = int(1e6 * queue.limits.megabytes)
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length[:15]) > most:

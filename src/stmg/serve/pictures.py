@@ -95,9 +95,9 @@ class Pictures:
 
     def _whole_network(self, result: FrameResult) -> Labels | None:
         """What the whole network says of a frame; None if the stream stops meanwhile."""
-        segmenter = self._stream.model.segmenter
+        segmenter = self._stream.model.segmenter_for(self._stream.spec)
         frame = Frame(result.image)
-        size = self._stream.spec.settings.size or segmenter.size_for(frame.size)
+        size = segmenter.size_for(frame.size)
         small = frame if size is None else shrink(frame, size)
         future: Future[Anchor] = self._executor.submit(compute_anchor, segmenter.runtime, small)
         while not self._stream.is_stopped:

@@ -16,15 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from stmg.errors import SettingsError
+from stmg.models.loaded import LoadedModel, LoadedModels
 from stmg.models.spec import ModelSpec
 from stmg.outputs.records import describe_result
 from stmg.serve.channels import Channel
 from stmg.serve.config import MOST_STREAMS, ServeConfig, StreamConfig, make_model_spec
-from stmg.serve.models import Model, Models
 from stmg.serve.pictures import Pictures
 from stmg.serve.recording import SegmentRecorder
 from stmg.serve.stream import LiveStream
 from stmg.serve.uploads import Uploads
+from stmg.streaming.realtime import step_back
 from stmg.streaming.state import FrameResult
 
 TICK = 0.5  # seconds from one event with figures to the next
@@ -57,7 +58,9 @@ class Service:
     """
 
     def __init__(self, config: ServeConfig, make_spec: Callable[[StreamConfig], ModelSpec] | None = None) -> None:
-        self.config, self.models = config, Models()
+        self.config, self.models = config, LoadedModels()
+        # One worker: a network uses all cores by itself, and two at once would both be late.
+        self.executor = ThreadPoolExecutor(1, thread_name_prefix="stmg-network", initializer=step_back)
         self._make_spec = make_spec or partial(_spec_of, config)
         self._folder = tempfile.TemporaryDirectory(prefix="stmg-serve-", ignore_cleanup_errors=True)
         self._shown: dict[str, Shown] = {}
@@ -70,8 +73,8 @@ class Service:
         self._ticker: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._streams = [self._make_stream(stream) for stream in config.streams]
-        for name in config.sources:  # their model is loaded now, and what does not fit is said now
-            self.models.get(self._make_spec(self._allowed(name)))
+        for name in config.sources:  # their models are loaded now, so that mistakes are reported now
+            self._load(self._make_spec(self._allowed(name)))
         limits = config.uploads
         self.uploads = None if limits is None else Uploads(Path(self._folder.name) / "uploads", limits)
 
@@ -116,10 +119,7 @@ class Service:
         """Begin a stream of a source that the configuration names."""
         config = self._allowed(source)
         if model is not None:
-            names = {loaded.name: loaded.spec.name for loaded in self.models.loaded}
-            if model not in names:
-                raise SettingsError(f"model is one of {', '.join(names)}; got {model!r}")
-            config = replace(config, model=names[model])
+            config = replace(config, model=self.models.named(model).spec.name)
         with self._lock:
             taken = name or _free_name(source, self._shown)
             if taken in self._shown:
@@ -157,14 +157,6 @@ class Service:
         content = {"time": time.time(), "history": history, "streams": streams, "uploads": uploads}
         return b"event: figures\ndata: " + json.dumps(content).encode() + b"\n\n"
 
-    def model_named(self, name: str | None) -> Model:
-        """A loaded model; the first one if no name is given."""
-        loaded = self.models.loaded
-        for model in loaded:
-            if name in (None, model.name):
-                return model
-        raise SettingsError(f"model is one of {', '.join(model.name for model in loaded)}; got {name!r}")
-
     def _allowed(self, source: str) -> StreamConfig:
         config = self.config.stream_of(source)
         if config is None:
@@ -174,11 +166,16 @@ class Service:
 
     def _make_stream(self, config: StreamConfig) -> LiveStream:
         spec = self._make_spec(config)
-        recorder = None
+        model, recorder = self._load(spec), None
         if self.config.record is not None:
-            class_names = self.models.get(spec).segmenter.class_names
-            recorder = SegmentRecorder(self.config.record, config.name, class_names)
-        return LiveStream(config, spec, self.models, Path(self._folder.name), self.config.retry_seconds, recorder)
+            recorder = SegmentRecorder(self.config.record, config.name, model.segmenter.class_names)
+        folder = Path(self._folder.name)
+        return LiveStream(config, spec, model, self.executor, folder, self.config.retry_seconds, recorder)
+
+    def _load(self, spec: ModelSpec) -> LoadedModel:
+        model = self.models.get(spec)
+        model.segmenter_for(spec)
+        return model
 
     def _show(self, stream: LiveStream) -> None:
         assert self._loop is not None
@@ -191,7 +188,7 @@ class Service:
 
         stream.on_result = publish
         self._shown[stream.name] = Shown(
-            stream, Pictures(stream, loop, self.models.executor), results, OrderedDict[str, Snapshot]()
+            stream, Pictures(stream, loop, self.executor), results, OrderedDict[str, Snapshot]()
         )
         stream.start()
 
@@ -215,7 +212,7 @@ class Service:
         if shown:
             with ThreadPoolExecutor(len(shown)) as pool:  # each may take its time to close its files
                 list(pool.map(lambda item: item.stream.join(STOP_SECONDS), shown))
-        self.models.close()
+        self.executor.shutdown(wait=False, cancel_futures=True)
         self._folder.cleanup()
 
 

@@ -1,4 +1,4 @@
-"""Sources of live streams: cameras and URLs as they are, files and rendered streets played at their own rate."""
+"""Sources of live streams: cameras and URLs, and files and rendered streets played at their own rate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from stmg.data.synthetic.scene import Scene, choose_camera
 from stmg.errors import SettingsError, VideoError
@@ -15,30 +14,13 @@ from stmg.outputs.videos import write_h264
 from stmg.serve.config import StreamConfig
 from stmg.video.frames import Frame, Image
 from stmg.video.pace import PacedSource, pace
-from stmg.video.sources import VideoSource, open_video
+from stmg.video.sources import FrameSource, VideoSource, open_video
 
 STREET_FPS, STREET_SECONDS, STREET_SIZE = 15.0, 10.0, (360, 480)
 STREET = re.compile(r"street:(\d{1,9})")
 
 
-class LiveSource(Protocol):
-    """An iterator of frames that come at their own rate."""
-
-    size: tuple[int, int] | None
-    """(height, width), as the source declares it."""
-
-    @property
-    def dropped(self) -> int:
-        """Frames that nobody came for in time."""
-
-    def __next__(self) -> Frame:
-        """The newest frame; `StopIteration` after the last."""
-
-    def close(self) -> None:
-        """Let go of it; whoever waits for a frame gets none. May be called from any thread."""
-
-
-def open_source(config: StreamConfig, folder: Path, stopped: threading.Event) -> LiveSource:
+def open_source(config: StreamConfig, folder: Path, stopped: threading.Event) -> FrameSource:
     """Open the source of a stream; rendered streets are kept as videos in `folder`."""
     street = STREET.fullmatch(config.source)
     if config.source.startswith("street:") and street is None:
@@ -48,8 +30,8 @@ def open_source(config: StreamConfig, folder: Path, stopped: threading.Event) ->
         return PlayedFile(lambda: open_video(path), config.loop, stopped)
 
     def reopen() -> VideoSource:
-        # Whoever reads is late by at most the one frame that waits. A source that breaks off says so at once: when to
-        # try again is the stream's decision, and shown.
+        # One waiting frame keeps the delay short. A source that breaks off is reported at once: the stream decides when
+        # to open it again, and shows that.
         return open_video(config.source, ahead=1, fps=config.fps, retries=0)
 
     source = reopen()
@@ -58,8 +40,10 @@ def open_source(config: StreamConfig, folder: Path, stopped: threading.Event) ->
     return PlayedFile(reopen, config.loop, stopped, source)
 
 
-class PlayedFile:
-    """A file played at its own rate, over and over unless `loop` is false; indices and times go on."""
+class PlayedFile(FrameSource):
+    """A file played at its own rate, repeatedly unless `loop` is false. Indices and times keep growing."""
+
+    live = True
 
     def __init__(
         self,
@@ -98,16 +82,13 @@ class PlayedFile:
             self._start_again()
         raise StopIteration
 
-    def __iter__(self) -> PlayedFile:
-        return self
-
     def close(self) -> None:
         self._closed.set()
         self._file.close()
 
     def _start_again(self) -> None:
         interval = 1 / (self._file.fps or 25.0)
-        self._closed.wait(interval)  # the last frame is shown as long as the others
+        self._closed.wait(interval)  # the last frame lasts as long as the others
         self._dropped += self._paced.dropped
         self._index, self._time, self._empty = self._last_index, self._last_time + interval, True
         self._file.close()
@@ -124,7 +105,7 @@ _rendering = threading.Lock()
 
 
 def render_street(seed: int, fps: float, folder: Path, stopped: threading.Event) -> Path:
-    """A rendered street as a video of ten seconds, drawn once."""
+    """A rendered street as a video of ten seconds, rendered once."""
     path = folder / f"street-{seed}-{fps:g}.mp4"
     with _rendering:
         if path.exists():

@@ -1,43 +1,81 @@
-"""What is known of a live stream: its controls, its status, and all of it as the API shows it."""
+"""State of a live stream as the API shows it: its controls, its status, its figures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stmg.errors import SettingsError
 from stmg.serve.figures import LiveFigures
 from stmg.streaming.motion import MOTION_ESTIMATORS
-from stmg.streaming.settings import check_mode
+from stmg.streaming.settings import MODES, Settings, live_settings
+
+OFFERED: Mapping[str, tuple[object, ...]] = {
+    "mode": MODES,
+    "motion": tuple(MOTION_ESTIMATORS),
+    "max_change": (None, 0.005, 0.01, 0.02, 0.05, 0.1),
+}
+"""Values of live settings that the page offers; any other setting is a text field."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """A setting that can be changed on the page."""
+
+    name: str
+    help: str
+    values: tuple[object, ...] | None
+    """Values to choose from; None: text."""
+
+
+def list_controls() -> list[Control]:
+    """One for each setting that may change while a stream runs."""
+    return [Control(name, each.help, OFFERED.get(name)) for name, each in live_settings().items()]
 
 
 @dataclass(frozen=True)
 class Controls:
-    """What can be changed while a stream runs."""
+    """Everything that can be changed while a stream runs."""
 
     paused: bool = False
     opacity: float = 0.5
-    mode: str = "realtime"
-    motion: str = "dis"
-    max_change: float | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The live settings by name."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.opacity <= 1:
             raise SettingsError(f"opacity is from 0 to 1; got {self.opacity}")
-        check_mode(self.mode)
-        if self.motion not in MOTION_ESTIMATORS:
-            raise SettingsError(f"motion is one of {', '.join(MOTION_ESTIMATORS)}; got {self.motion!r}")
-        if self.max_change is not None and not 0 < self.max_change < 1:
-            raise SettingsError(f"max_change is a share above 0 and below 1; got {self.max_change}")
 
-    def streaming(self) -> dict[str, Any]:
-        """The fields of `Settings` among them."""
-        return {"mode": self.mode, "motion": self.motion, "max_change": self.max_change}
+    @property
+    def mode(self) -> str:
+        return str(self.settings["mode"])
+
+    def change(self, changes: Mapping[str, Any]) -> Controls:
+        """Controls with some values changed, by name. None is allowed only where the page offers it."""
+        own = {name: value for name, value in changes.items() if name in ("paused", "opacity")}
+        settings = {name: value for name, value in changes.items() if name not in own}
+        for name in settings:
+            if name not in self.settings:
+                names = ", ".join(("paused", "opacity", *self.settings))
+                raise SettingsError(f"there is no control {name}; there are {names}")
+        for name, value in changes.items():
+            if value is None and None not in OFFERED.get(name, ()):
+                raise SettingsError(f"{name} cannot be null")
+        return replace(self, **own, settings={**self.settings, **settings})
+
+    def with_settings(self, settings: Settings) -> Controls:
+        """Controls with the live settings of a segmenter, as plain values."""
+        values = {name: getattr(settings, name) for name in live_settings()}
+        return replace(self, settings={name: getattr(value, "name", value) for name, value in values.items()})
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"paused": self.paused, "opacity": self.opacity, **self.settings}
 
 
 @dataclass(frozen=True)
 class Status:
-    """How a stream is doing; times are seconds since 1970."""
+    """The condition of a stream; times are seconds since 1970."""
 
     state: str = "starting"
     """starting, live, offline or ended."""
@@ -45,7 +83,7 @@ class Status:
     """Why it is down, or what it waits for."""
     since: float = 0.0
     next_try: float | None = None
-    """When its source is opened again."""
+    """When its source will be opened again."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +95,10 @@ class StreamInfo:
     """Without credentials."""
     model: str
     status: Status
-    controls: Controls
+    controls: dict[str, Any]
+    """paused, opacity, and the settings that may change while it runs."""
     figures: LiveFigures
     classes: dict[str, tuple[int, int, int]]
     """RGB colors of the classes that have names."""
     recording: str | None
-    """What happens to its results on disk: recording, or why not; None: nothing is to be recorded."""
+    """recording, or why its results are not recorded; None: recording is off."""

@@ -6,21 +6,21 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from stmg.errors import StmgError
+from stmg.models.loaded import LoadedModel
 from stmg.models.spec import ModelSpec
 from stmg.outputs.sinks import Sink
 from stmg.pipeline import run_pipeline
 from stmg.segmenter import VideoSegmenter
 from stmg.serve.config import StreamConfig
 from stmg.serve.figures import LiveStatistics
-from stmg.serve.models import Models, TimedExecutor
 from stmg.serve.recording import SegmentRecorder
-from stmg.serve.sources import LiveSource, open_source
+from stmg.serve.sources import open_source
 from stmg.serve.state import Controls, Status, StreamInfo
 from stmg.streaming.schedulers import DriftBudget
 from stmg.streaming.state import FrameResult
@@ -39,18 +39,18 @@ class LiveStream:
         self,
         config: StreamConfig,
         spec: ModelSpec,
-        models: Models,
+        model: LoadedModel,
+        executor: Executor,
         folder: Path,
         retry_seconds: tuple[float, float] = (1.0, 30.0),
         recorder: SegmentRecorder | None = None,
     ) -> None:
-        self.config, self.spec, self.model = config, spec, models.get(spec)
+        self.config, self.spec, self.model = config, spec, model
         self.figures, self.recorder = LiveStatistics(self.model.segmenter.class_names), recorder
         self._folder, self._retry = folder, retry_seconds
-        self._executor = TimedExecutor(models.executor, self.figures)
+        self._executor = TimedExecutor(executor, self.figures)
         mode = spec.settings.mode or "realtime"
-        settings = self.model.segmenter_for(spec, mode=mode).settings
-        controls = Controls(mode=mode, motion=settings.motion.name, max_change=settings.max_change)
+        controls = Controls().with_settings(self.model.segmenter_for(spec, mode=mode).settings)
         self._make_segmenter(controls)  # refuses settings that do not fit each other
         self._controls, self._version = controls, 0
         self._status = Status(since=time.time())
@@ -58,7 +58,7 @@ class LiveStream:
         self._stopped = threading.Event()
         self._newest: FrameResult | None = None
         self._newest_version = 0
-        self._source: LiveSource | None = None
+        self._source: FrameSource | None = None
         self._thread = threading.Thread(target=self._run, name=f"stream-{config.name}", daemon=True)
         self.on_result: Callable[[FrameResult], None] = lambda result: None
         """Called with each result, in the stream's thread."""
@@ -112,9 +112,9 @@ class LiveStream:
     def change(self, changes: dict[str, Any]) -> Controls:
         """Change controls by name, from the next frame on; an error if they do not fit the model."""
         with self._changed:
-            controls = replace(self._controls, **changes)
-            if controls.streaming() != self._controls.streaming():
-                self._make_segmenter(controls)
+            controls = self._controls.change(changes)
+            if controls.settings != self._controls.settings:
+                controls = controls.with_settings(self._make_segmenter(controls).settings)
                 self._version += 1
             if controls.opacity != self._controls.opacity:
                 self._newest_version += 1  # what is shown is to be drawn again, paused or not
@@ -130,7 +130,7 @@ class LiveStream:
             source=hide_credentials(self.config.source if "://" in self.config.source else _shown(self.config.source)),
             model=self.model.name,
             status=self._status,
-            controls=self._controls,
+            controls=self._controls.as_dict(),
             figures=self.figures.read(),
             classes={name: (color[0], color[1], color[2]) for name, color in colors.items()},
             recording=None if self.recorder is None else self.recorder.state,
@@ -178,7 +178,7 @@ class LiveStream:
             while not self.is_stopped and not frames.ended:
                 self._segment(frames, source)
 
-    def _segment(self, frames: _Frames, source: LiveSource) -> None:
+    def _segment(self, frames: _Frames, source: FrameSource) -> None:
         """Segment with the controls as they are, until they change or there are no more frames."""
         with self._changed:
             version, controls = self._version, self._controls
@@ -193,8 +193,8 @@ class LiveStream:
         )
 
     def _make_segmenter(self, controls: Controls) -> VideoSegmenter:
-        options, mode = controls.streaming(), controls.mode
-        if mode == "online" and controls.max_change is not None:
+        options, mode = dict(controls.settings), controls.mode
+        if mode == "online" and options["max_change"] is not None:
             # Only a drift budget can be steered, and somebody at the page wants it steered now.
             settings = self.model.segmenter_for(self.spec, mode="online", max_change=None).settings
             if not isinstance(settings.scheduler_for("online"), DriftBudget):
@@ -238,7 +238,7 @@ class _Frames(FrameSource):
 
     live = True
 
-    def __init__(self, stream: LiveStream, source: LiveSource) -> None:
+    def __init__(self, stream: LiveStream, source: FrameSource) -> None:
         self._stream, self._source, self.size = stream, source, source.size
         self._dropped = 0
         self.ended = False
@@ -256,6 +256,22 @@ class _Frames(FrameSource):
             self._stream.set_live()
         self.ended = True
         raise StopIteration
+
+
+class TimedExecutor(Executor):
+    """Passes on to another executor the runs of one stream, and times them."""
+
+    def __init__(self, executor: Executor, statistics: LiveStatistics) -> None:
+        self._executor, self._statistics = executor, statistics
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        def run() -> Any:
+            begun = time.perf_counter()
+            value = function(*args, **kwargs)
+            self._statistics.time_network(1000 * (time.perf_counter() - begun))
+            return value
+
+        return self._executor.submit(run)
 
 
 def _shown(source: str) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import StmgError, VideoError
+from stmg.models.loaded import LoadedModel
 from stmg.models.spec import ModelSpec
 from stmg.outputs.images import label_image
 from stmg.outputs.records import Records
@@ -26,7 +27,6 @@ from stmg.outputs.sinks import BackgroundSink, FileSink, Sinks
 from stmg.outputs.videos import OverlayVideo
 from stmg.pipeline import run_pipeline
 from stmg.serve.config import UploadLimits
-from stmg.serve.models import Models
 from stmg.streaming.state import FrameResult
 from stmg.streaming.statistics import Statistics
 from stmg.video.frames import Frame
@@ -104,10 +104,9 @@ def _segment(work: Work, reports: Connection) -> int:
     """How many frames were segmented."""
     source = work.folder / SOURCE
     check_video(source, work.name, work.limits)
-    models = Models()
-    model = models.get(work.spec)
     with open_video(source) as video:
-        segmenter = model.segmenter_for(work.spec, mode="offline")
+        model = LoadedModel(work.spec.name, work.spec)
+        segmenter = model.segmenter_for(work.spec, video.size, mode="offline")
         paths = {name: work.folder / file for name, file in RESULTS.items()}
         sinks = Sinks(
             OverlayVideo(paths["overlay"], video.fps or 25.0),
@@ -125,7 +124,6 @@ def _segment(work: Work, reports: Connection) -> int:
 
             statistics = Statistics("offline")
             run_pipeline(segmenter, _Bounded(video, work), sink, statistics, on_result=report)
-    models.close()
     return statistics.num_frames
 
 

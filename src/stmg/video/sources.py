@@ -89,6 +89,9 @@ class FrameSource(Iterator[Frame]):
     def __next__(self) -> Frame:
         """The next frame; `StopIteration` after the last."""
 
+    def close(self) -> None:
+        """Close the source, from any thread; a waiting `__next__` ends."""
+
 
 class VideoSource(FrameSource):
     """An open source of frames, and a context manager.

@@ -4,7 +4,6 @@ import { call, option, problem } from "/page/api.js";
 import { Timeline } from "/page/timeline.js";
 
 const VIEWS = { overlay: "Overlay", raw: "Raw", labels: "Labels", mask: "Change", compare: "Beside network" };
-const CHANGES = [["", "no limit"], ["0.005", "0.5 %"], ["0.01", "1 %"], ["0.02", "2 %"], ["0.05", "5 %"], ["0.1", "10 %"]];
 const template = document.getElementById("tile");
 
 export class Tile {
@@ -47,13 +46,26 @@ export class Tile {
   }
 
   makeControls(options) {
-    this.find(".mode").append(...options.modes.map((mode) => option(mode)));
-    this.find(".motion").append(...options.motions.map((motion) => option(motion)));
-    this.find(".max-change").append(...CHANGES.map(([value, text]) => option(value, text)));
-    const change = (selector, read) => this.find(selector).addEventListener("change", () => this.change(read(this.find(selector))));
-    change(".mode", (element) => ({ mode: element.value }));
-    change(".motion", (element) => ({ motion: element.value }));
-    change(".max-change", (element) => ({ max_change: element.value ? Number(element.value) : null }));
+    this.settings = new Map();
+    for (const { name, help, values } of options.controls) {
+      const element = document.createElement(values ? "select" : "input");
+      element.className = name.replaceAll("_", "-");
+      element.title = help;
+      const known = new Map();
+      const offer = (value) => {
+        if (values && !known.has(key(value))) {
+          known.set(key(value), value);
+          element.append(option(key(value), show(value)));
+        }
+      };
+      (values ?? []).forEach(offer);
+      element.addEventListener("change", () => this.change({ [name]: values ? known.get(element.value) : element.value }));
+      const label = document.createElement("label");
+      const title = name.replaceAll("_", " ");
+      label.append(`${title[0].toUpperCase()}${title.slice(1)} `, element);
+      this.find(".snapshot").before(label);
+      this.settings.set(name, { element, offer });
+    }
     this.find(".opacity").addEventListener("input", () => {
       clearTimeout(this.opacityTimer);
       this.opacityTimer = setTimeout(() => this.change({ opacity: Number(this.find(".opacity").value) }), 60);
@@ -148,24 +160,20 @@ export class Tile {
   }
 
   showControls() {
-    const { paused, opacity, mode, motion, max_change } = this.info.controls;
+    const { paused, opacity } = this.info.controls;
     const pause = this.find(".pause");
     pause.setAttribute("aria-pressed", String(paused));
     pause.textContent = paused ? "Paused" : "Pause";
-    const set = (selector, value) => {
-      const element = this.find(selector);
+    const set = (element, value) => {
       if (document.activeElement !== element || element.tagName === "SELECT") {
         element.value = value;
       }
     };
-    const limit = max_change === null ? "" : String(max_change);
-    if (limit && ![...this.find(".max-change").options].some((item) => item.value === limit)) {
-      this.find(".max-change").append(option(limit, percent(max_change)));
+    set(this.find(".opacity"), opacity);
+    for (const [name, { element, offer }] of this.settings) {
+      offer(this.info.controls[name]); // one that is not among those to choose from
+      set(element, key(this.info.controls[name]));
     }
-    set(".opacity", opacity);
-    set(".mode", mode);
-    set(".motion", motion);
-    set(".max-change", limit);
   }
 
   showFigures() {
@@ -225,6 +233,14 @@ export class Tile {
       return item;
     }));
   }
+}
+
+function key(value) {
+  return value === null ? "" : String(value);
+}
+
+function show(value) {
+  return value === null ? "no limit" : typeof value === "number" ? `${Number((100 * value).toFixed(2))} %` : value;
 }
 
 function mean(values) {

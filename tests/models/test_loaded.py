@@ -10,10 +10,10 @@ import pytest
 import stmg
 from clips import clip
 from graphs import save_one_channel
-from stmg.models.load import SourceSegmenters
+from stmg.models.load import resolve
+from stmg.models.loaded import LoadedModel, LoadedModels
 from stmg.models.spec import ModelSpec
 from stmg.runtimes.manifest import MANIFEST
-from stmg.serve.models import Models
 
 
 @pytest.fixture(params=["a large export", "a fixed graph"])
@@ -31,11 +31,10 @@ def case(request, tmp_path, export_to):
 
 def test_a_model_of_one_size_works_at_the_same_size_however_it_is_opened(case, tmp_path):
     name, source_size, expected = case
-    spec, models = ModelSpec(name, {"motion": "none"}), Models()
+    spec = ModelSpec(name, {"motion": "none"})
     from_python = stmg.load(name, motion="none")
-    from_the_command_line = SourceSegmenters(spec).open(source_size)
-    served = models.get(spec).segmenter_for(spec)
-    models.close()
+    from_the_command_line = LoadedModel(name, spec).segmenter_for(spec, source_size)
+    served = LoadedModels().get(spec).segmenter_for(spec)
     segmenters = (from_python, from_the_command_line, served)
     assert [segmenter.size_for(source_size) for segmenter in segmenters] == [expected] * 3
     video = clip(tmp_path / "video.mp4", 4, size=source_size)
@@ -45,6 +44,34 @@ def test_a_model_of_one_size_works_at_the_same_size_however_it_is_opened(case, t
 
 def test_a_size_that_was_given_is_worked_at(tmp_path):
     path = Path(save_one_channel(tmp_path / "graph.onnx", sigmoid=False, size=None))
-    segmenter = SourceSegmenters(ModelSpec(str(path), {"size": (48, 64)})).open((240, 320))
-    assert segmenter.size_for((240, 320)) == (48, 64)
-    assert SourceSegmenters(ModelSpec(str(path))).open((240, 320)).size_for((240, 320)) is None
+    for size in ((48, 64), None):
+        spec = ModelSpec(str(path), {"size": size})
+        assert LoadedModel("graph", spec).segmenter_for(spec, (240, 320)).size_for((240, 320)) == size
+
+
+def test_a_network_in_code_is_built_for_the_size_of_its_source(tmp_path):
+    (tmp_path / "net.py").write_text(
+        "def build():\n    return lambda image: image.transpose(2, 0, 1).astype('float32')\n"
+    )
+    spec, sizes = ModelSpec(f"{tmp_path}/net.py:build"), []
+
+    def load(spec):
+        sizes.append(spec.settings.size)
+        return resolve(spec)
+
+    model = LoadedModel("net", spec, load)
+    for source_size in ((48, 64), (48, 64), (96, 64)):
+        model.segmenter_for(spec, source_size)
+    model.segmenter_for(spec)  # whatever it was built for
+    assert sizes == [(48, 64), (96, 64)]
+    given = ModelSpec(spec.name, {"size": (32, 32)})
+    LoadedModel("net", given, load).segmenter_for(given, (48, 64))
+    assert sizes[2:] == [(32, 32)]
+
+
+def test_settings_of_a_stream_leave_those_of_the_model_for_other_modes(tmp_path):
+    spec = ModelSpec("small-streets", {"default_schedulers": {"offline": "always-key"}})
+    model = LoadedModel("small", spec)
+    own, settings = model.segmenter.settings, model.segmenter_for(spec).settings
+    assert settings.default_schedulers["offline"].name == "always-key"
+    assert settings.default_schedulers["online"] == own.default_schedulers["online"]
