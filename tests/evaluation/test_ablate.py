@@ -10,7 +10,7 @@ from stmg.evaluation.ablate import MASKS, REUSE, TRAINING, ablate, list_settings
 from stmg.evaluation.measuring.streams import stream_figures
 from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import AlwaysKey
-from stmg.training.adapt.pairs import Watching
+from stmg.training.pairs import IdentityCorrector
 from zoo import colors
 
 SIZE = (48, 64)
@@ -93,7 +93,7 @@ def test_an_export_is_not_tried_at_a_scale_it_does_not_have(runtime):
 
 
 def test_only_the_checkpoints_own_settings_have_its_corrector(dataset, runtime):
-    segmenter = VideoSegmenter(runtime, corrector=Watching(dataset.num_classes))
+    segmenter = VideoSegmenter(runtime, corrector=IdentityCorrector(dataset.num_classes))
     rows = {setting.name: segmenter.another(**setting.settings) for setting in list_settings(segmenter)}
     corrected = {name for name, row in rows.items() if row.settings.corrector is not None}
     assert corrected == {"the checkpoint's own settings", "  without fusing key frames"}

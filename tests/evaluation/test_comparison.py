@@ -4,13 +4,13 @@ import time
 
 from stmg import VideoSegmenter
 from stmg.evaluation.comparison import COPIED, NETWORK, ONLINE, REALTIME, _steppers, compare
-from stmg.training.adapt.pairs import Watching
+from stmg.training.pairs import IdentityCorrector
 from stmg.video.frames import Frame
 from zoo import colors, panning
 
 
 def test_only_stmg_has_the_models_corrector():
-    steppers = _steppers(VideoSegmenter(colors, corrector=Watching(3)))
+    steppers = _steppers(VideoSegmenter(colors, corrector=IdentityCorrector(3)))
     corrected = {name: stepper.settings.corrector is not None for name, stepper in steppers.items()}
     assert corrected == {NETWORK: False, COPIED: False, ONLINE: True}
 
