@@ -83,12 +83,11 @@ def main() -> None:
             logits[hash(frame.tobytes())] = array.transpose(2, 0, 1)
             _add(bases, runtime.labels(found, SIZE), truth)
     replay = CallableRuntime(lambda image: logits[hash(image.tobytes())])
-    which = "offline" if arguments.mode == "offline" else "scheduler"
     rows = {}
     for motion in arguments.motions:
         for longest in arguments.longest:
             for budget in arguments.budgets:
-                options = {"motion": motion, which: DriftBudget(budget, longest=longest)}
+                options = {"motion": motion, "scheduler": DriftBudget(budget, longest=longest)}
                 stream = VideoSegmenter(replay, settings=segmenter.settings, **options)
                 each, computed, number = [ConfusionMatrix(CLASSES)], 0, 0
                 for frames, truths in videos:

@@ -11,7 +11,9 @@ from argparse import Namespace
 import pytest
 
 from benchmarks import __main__ as program
+from benchmarks import budgets
 from benchmarks.history import Commit, stamp_file
+from benchmarks.measurement import read_measurement
 from benchmarks.run import RESULTS
 from benchmarks.runs import RUNS
 from test_readme import check_command
@@ -170,3 +172,16 @@ def test_a_mistake_is_one_line(arguments, message, monkeypatch, capsys):
         program.main()
     assert left.value.code == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mode", ["offline", "online"])
+def test_budgets_are_measured_on_streets(mode, tmp_path, monkeypatch):
+    out = tmp_path / "budgets.json"
+    words = (
+        f"small-streets street:40-40 --mode {mode} --motions dis --longest 12 --budgets 0.4 2 --length 4 --out {out}"
+    )
+    monkeypatch.setattr(sys, "argv", ["budgets", *words.split()])
+    budgets.main()
+    rows = read_measurement(out).rows
+    assert list(rows) == ["dis, longest 12, budget 0.4", "dis, longest 12, budget 2"]
+    assert rows["dis, longest 12, budget 2"]["frames"] >= rows["dis, longest 12, budget 0.4"]["frames"] >= 1
