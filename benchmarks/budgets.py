@@ -19,7 +19,7 @@ from stmg.data.augment import resize_transform
 from stmg.data.catalogue import open_dataset
 from stmg.data.stills import SimulatedMotion, clip_from_still
 from stmg.data.synthetic.scene import RenderedVideo, Scene, choose_camera
-from stmg.evaluation.measuring.accuracy import ConfusionMatrix
+from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.motion import DIS_LEVELS

@@ -19,7 +19,8 @@ import stmg
 from benchmarks.measurement import finish, make_parser
 from stmg.data.catalogue import open_dataset
 from stmg.data.dataset import Dataset
-from stmg.evaluation.measuring.streams import load_into_memory, stream_figures
+from stmg.evaluation.clips import load_into_memory
+from stmg.evaluation.measure import measure_stream
 from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import FixedPeriod, Level
 
@@ -95,7 +96,7 @@ def measure(
     """A row, and the points (distortion, share pruned) of its frames."""
     runtime: Any = segmenter.runtime
     pruned = (probability >= float(runtime.network.mask_generator.pruning.threshold)).mean(1)
-    found = stream_figures(segmenter, dataset, "val", SIZE)
+    found = measure_stream(segmenter, dataset, "val", SIZE)
     points = [[round(float(x), 4), round(float(y), 4)] for x, y in zip(distortion, pruned, strict=True)]
     row = {
         "correlation": float(np.corrcoef(pruned, distortion)[0, 1]),

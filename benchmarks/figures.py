@@ -10,22 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 
 from benchmarks.measurement import Measurement
 from benchmarks.run import Stored, read_stored
 from benchmarks.runs import RUNS
-from stmg.evaluation.results import (
-    AblationResult,
-    AblationRow,
-    BenchmarkResult,
-    BenchmarkRow,
-    EvaluationResult,
-    FrameCost,
-    ModeScores,
-    RealtimeRow,
-    StreamScores,
-)
+from stmg.evaluation.results import AblationResult, BenchmarkResult, EvaluationResult
+from stmg.evaluation.rows import FrameCost, Row
 from stmg.streaming.schedulers import Level
 
 SHORT = {
@@ -122,101 +114,71 @@ def numbers_of(stored: Stored) -> Numbers:
         return _evaluation_numbers(stored)
     if isinstance(stored, AblationResult):
         rows = [stored.base, *(row for table in stored.tables for row in table.rows)]
-        return {row.name.strip().replace(" network", ""): _ablation_numbers(row, stored.base) for row in reversed(rows)}
+        names = [row_name(row).strip().replace(" network", "") for row in rows]
+        return {name: _row_numbers(row, stored.base) for name, row in zip(reversed(names), reversed(rows), strict=True)}
     assert isinstance(stored, Measurement), stored
     return {name: _known(row) for name, row in stored.rows.items()}
 
 
+def row_name(row: Row) -> str:
+    """The name of a row in figures: without what the command chose, which the run says."""
+    if row.way.kind != "ablation":
+        return replace(row.way, settings={}).name.replace(" on every frame", "")
+    return row.name
+
+
 def _benchmark_numbers(result: BenchmarkResult) -> Numbers:
     (at_size,) = result.sizes
-    base = at_size.rows[0]
-    stepped = {row_name(row): _row_numbers(row, base) for row in at_size.rows}
-    return stepped | {row_name(row): _realtime_numbers(row, base) for row in at_size.realtime}
-
-
-def row_name(row: BenchmarkRow | RealtimeRow) -> str:
-    """The name of a row of a benchmark in figures."""
-    return row.method.name.replace(" on every frame", "")
-
-
-def _row_numbers(row: BenchmarkRow, base: BenchmarkRow) -> Mapping[str, float]:
-    timing = row.timing
-    shares = {f"{level.level}": level.share for level in timing.levels}
-    return _known(
-        {
-            **_accuracy(row.miou, base.miou),
-            **_macs(timing.cost, base.timing.cost),
-            "computed": shares.get(Level.KEY, 0.0),
-            "partial": shares.get(Level.PARTIAL, 0.0),
-            "fps": timing.fps,
-            "gain": timing.gain,
-            "least gain": timing.gain_range[0],
-            "most gain": timing.gain_range[1],
-            "gain of FP32": row.model_gain,
-            "p50": timing.latency.p50_ms,
-            "p95": timing.latency.p95_ms,
-            "max": timing.latency.max_ms,
-            "slowest": timing.slowest_frame,
-            "MB": None if row.peak_memory is None else row.peak_memory / 1e6,
-        }
-    )
-
-
-def _realtime_numbers(row: RealtimeRow, base: BenchmarkRow) -> Mapping[str, float]:
-    return _known(
-        {
-            **_accuracy(row.miou, base.miou),
-            "p50": row.latency.p50_ms,
-            "p95": row.latency.p95_ms,
-            "max": row.latency.max_ms,
-            "age": row.mean_age,
-            "runs": row.network_runs,
-        }
-    )
+    rows = (*at_size.rows, *at_size.realtime)
+    return {row_name(row): _row_numbers(row, at_size.rows[0]) for row in rows}
 
 
 def _evaluation_numbers(result: EvaluationResult) -> Numbers:
-    streams = {mode.name: _stream_numbers(mode, result) for mode in result.modes}
+    streams = {row_name(row): _stream_numbers(row, result.base) for row in result.modes}
     truth = _known({"consistency": result.truth_consistency})
-    return {"truth": truth, "base": _score_numbers(result.base, result.base), **streams}
+    return {"truth": truth, "base": _row_numbers(result.base, result.base), **streams}
 
 
-def _stream_numbers(mode: ModeScores, result: EvaluationResult) -> Mapping[str, float]:
-    distances = {f"change at {at.distance}": _change(at.miou, at.base_miou) for at in mode.scores.by_distance}
-    classes = {each.name: each.iou for each in result.base.classes}
-    points = {
-        f"points of {each.name}": None if each.iou is None or classes[each.name] is None else each.iou - base
-        for each in mode.scores.classes
-        if (base := classes[each.name]) is not None
-    }
-    computed = {"computed": mode.network_share, "age": mode.mean_distance}
-    return {**_score_numbers(mode.scores, result.base), **_known({**computed, **distances, **points})}
-
-
-def _score_numbers(scores: StreamScores, base: StreamScores) -> Mapping[str, float]:
-    agreement = scores.agreement_pixels
-    return _known(
-        {
-            **_accuracy(scores.miou, base.miou),
-            **_macs(scores.cost, base.cost),
-            **_change_and_loss("boundary ", scores.boundary_iou, base.boundary_iou),
-            "consistency": scores.consistency,
-            "changed": None if agreement is None else 100 - agreement,
-        }
-    )
-
-
-def _ablation_numbers(row: AblationRow, base: AblationRow) -> Mapping[str, float]:
+def _row_numbers(row: Row, base: Row) -> Mapping[str, float]:
+    timing, live, latency = row.timing, row.live, row.latency
+    gains = None if timing is None else timing.gain_range
+    computed = row.share(Level.KEY) if row.levels and live is None else None
     return _known(
         {
             **_accuracy(row.miou, base.miou),
             **_macs(row.cost, base.cost),
+            **_change_and_loss("boundary ", row.boundary_iou, base.boundary_iou),
+            "consistency": row.consistency,
+            "changed": None if row.agreement_pixels is None else 100 - row.agreement_pixels,
             "std": row.miou_std,
-            "computed": row.key_share,
             "kept": row.kept_blocks,
-            "gain": row.gain,
+            "computed": computed if row.network_share is None else row.network_share,
+            "partial": row.share(Level.PARTIAL) if row.levels else None,
+            "fps": None if timing is None else timing.fps,
+            "gain": None if timing is None else timing.gain,
+            "least gain": None if gains is None else gains[0],
+            "most gain": None if gains is None else gains[1],
+            "gain of FP32": row.model_gain,
+            "p50": None if latency is None else latency.p50_ms,
+            "p95": None if latency is None else latency.p95_ms,
+            "max": None if latency is None else latency.max_ms,
+            "slowest": None if timing is None else timing.slowest_frame,
+            "MB": None if row.peak_memory is None else row.peak_memory / 1e6,
+            "age": row.mean_distance if live is None else live.mean_age,
+            "runs": None if live is None else live.network_runs,
         }
     )
+
+
+def _stream_numbers(row: Row, base: Row) -> Mapping[str, float]:
+    distances = {f"change at {at.distance}": _change(at.miou, at.base_miou) for at in row.by_distance}
+    classes = {each.name: each.iou for each in base.classes}
+    points = {
+        f"points of {each.name}": None if each.iou is None else each.iou - of_base
+        for each in row.classes
+        if (of_base := classes[each.name]) is not None
+    }
+    return {**_row_numbers(row, base), **_known({**distances, **points})}
 
 
 def _accuracy(miou: float | None, base: float | None) -> dict[str, float | None]:

@@ -19,6 +19,7 @@ from benchmarks.measurement import Row, finish, make_parser
 from stmg.data.synthetic.scene import Scene
 from stmg.evaluation.results import BenchmarkResult
 from stmg.evaluation.storage import read_result
+from stmg.streaming.schedulers import Level
 
 EVERY_FRAME = ("--mode", "online", "--scheduler", "always-key")
 
@@ -81,13 +82,16 @@ def benchmark(video: Path, model: str, frames: int, repeats: int) -> Row:
         subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)
         result = read_result(Path(out) / "benchmark.json")
     assert isinstance(result, BenchmarkResult)
-    timing = next(row.timing for row in result.sizes[0].rows if row.method.kind == "offline")
+    row = next(row for row in result.sizes[0].rows if row.way.kind == "offline")
+    timing = row.timing
+    assert timing is not None
+    assert timing.gain_range is not None
     return {
         "fps": timing.fps,
         "gain": timing.gain,
         "least gain": timing.gain_range[0],
         "most gain": timing.gain_range[1],
-        "computed": sum(level.share for level in timing.levels if level.level == "key"),
+        "computed": row.share(Level.KEY),
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from stmg.evaluation.machine import Machine, this_machine
-from stmg.evaluation.views.text_table import NOTHING, TextTable
+from stmg.evaluation.text_table import NOTHING, TextTable
 from stmg.files import build_dataclass, write_atomically
 
 OUT = Path("out/benchmarks")

@@ -22,9 +22,10 @@ import stmg
 from benchmarks.budgets import clips
 from benchmarks.measurement import Row, finish, make_parser
 from stmg.data.catalogue import open_dataset
-from stmg.evaluation.inputs import EVERY_FRAME
-from stmg.evaluation.measuring.accuracy import ConfusionMatrix
-from stmg.evaluation.measuring.streams import load_into_memory, stream_figures
+from stmg.evaluation.accuracy import ConfusionMatrix
+from stmg.evaluation.clips import load_into_memory
+from stmg.evaluation.measure import measure_stream
+from stmg.evaluation.way import EVERY_FRAME
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.masks import Masking, Masks
@@ -66,10 +67,10 @@ def main() -> None:
 def measure_streams(segmenter: VideoSegmenter, arguments: Namespace) -> tuple[Rows, str]:
     """Run whole streams in which every second frame is partial, or the paper's scheduler chooses."""
     video = load_into_memory(open_dataset(arguments.data), "val", SIZE, None)
-    base = stream_figures(segmenter.another(**EVERY_FRAME), video, "val", SIZE)
+    base = measure_stream(segmenter.another(**EVERY_FRAME), video, "val", SIZE)
     rows: Rows = {}
     for name, stream in track(list_streams(segmenter, arguments), "streams", console=Console(stderr=True)):
-        found = stream_figures(stream, video, "val", SIZE)
+        found = measure_stream(stream, video, "val", SIZE)
         macs = 100 * found.cost.macs / base.cost.macs if found.cost and base.cost else None
         rows[name] = {**_accuracy(found.miou, base.miou), "kept": found.kept_share, "macs": macs}
     return rows, f"whole {base.miou:.2f}"

@@ -9,9 +9,9 @@ from pathlib import Path
 from benchmarks.history import MEASURED, ROOT
 from benchmarks.measurement import Measurement, read_measurement
 from stmg.errors import DataError
-from stmg.evaluation.method import Method
 from stmg.evaluation.results import Result
 from stmg.evaluation.storage import read_result
+from stmg.evaluation.way import Way
 
 CAMVID = "CAMVID"
 """Placeholder for the folder of the dataset in commands; `--data` gives the folder."""
@@ -41,7 +41,7 @@ class Run:
     """The network whose rows in the summary this result gives; empty if it does not use the network's own settings."""
     runtime: str = "PyTorch"
     """Runtime of the model itself; exports beside it have their own."""
-    rows: tuple[Method, ...] = ()
+    rows: tuple[Way, ...] = ()
     """Rows of the summary that this result gives."""
 
     @property

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 
 from benchmarks.run import CAMVID, Run
-from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
+from stmg.evaluation.way import BASE, OFFLINE, ONLINE, Way
 
 RUNTIMES = {
     "PyTorch": BASE,
@@ -20,9 +20,9 @@ EXPORTS = {
     "openvino": ("--to", "openvino"),
     "openvino-int8": ("--to", "openvino", "--int8", f"{CAMVID}/train"),
 }
-BASELINES = (Method(kind="copied-labels", stride=5), Method(kind="warped-logits", stride=5))
-PAPER = Method(kind="paper")
-METHODS = (BASE, *BASELINES, PAPER, ONLINE, OFFLINE, Method(kind="realtime"))
+BASELINES = (Way(kind="copied-labels", stride=5), Way(kind="warped-logits", stride=5))
+PAPER = Way(kind="paper")
+METHODS = (BASE, *BASELINES, PAPER, ONLINE, OFFLINE, Way(kind="realtime"))
 """The rows of a network in the summary, each on every runtime; baselines on the one that they are measured on."""
 MEASURED = ("--frames", "101", "--repeats", "3")
 TRIAL = {
@@ -39,13 +39,13 @@ TRIAL = {
 """Options that shorten a command, by verb or program. The last value of an option counts."""
 
 
-def on_runtime(method: Method, runtime: str) -> Method:
+def on_runtime(method: Way, runtime: str) -> Way:
     """A method of the model itself, with the runtime of the model filled in."""
     base = RUNTIMES[runtime]
     return method if method.runtime else replace(method, runtime=base.runtime, bits=base.bits)
 
 
-def _rows(*runtimes: str, paper: bool, baselines: bool = True) -> tuple[Method, ...]:
+def _rows(*runtimes: str, paper: bool, baselines: bool = True) -> tuple[Way, ...]:
     left_out = {*(() if paper else (PAPER,)), *(() if baselines else BASELINES)}
     return tuple(
         on_runtime(method, runtime)

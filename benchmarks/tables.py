@@ -10,12 +10,10 @@ from benchmarks.figures import numbers_of, row_name
 from benchmarks.measurement import Measurement
 from benchmarks.run import RESULTS, Run, Stored, read_stored
 from benchmarks.runs import METHODS, RUNS, RUNTIMES, on_runtime
-from stmg.evaluation.method import Method
-from stmg.evaluation.results import AblationResult, BenchmarkResult, BenchmarkRow, EvaluationResult, RealtimeRow
-from stmg.evaluation.views.benchmark_tables import benchmark_tables
-from stmg.evaluation.views.evaluation_tables import evaluation_tables
-from stmg.evaluation.views.tables import ablation_tables
-from stmg.evaluation.views.text_table import TextTable, number
+from stmg.evaluation.results import AblationResult, BenchmarkResult, EvaluationResult
+from stmg.evaluation.tables import ablation_tables, benchmark_tables, evaluation_tables
+from stmg.evaluation.text_table import TextTable, number
+from stmg.evaluation.way import Way
 
 FP32 = [base for base in RUNTIMES.values() if base.bits != 8]  # what changes are relative to
 HEADINGS = (
@@ -41,12 +39,12 @@ class Source:
     run: Run
     result: BenchmarkResult
 
-    def rows(self) -> dict[Method, Mapping[str, float]]:
+    def rows(self) -> dict[Way, Mapping[str, float]]:
         """The numbers of every row, with the runtime of the model filled in where a row names none."""
         (at_size,) = self.result.sizes
         numbers = numbers_of(self.result)
-        rows: list[BenchmarkRow | RealtimeRow] = [*at_size.rows, *at_size.realtime]
-        return {on_runtime(row.method, self.run.runtime): numbers[row_name(row)] for row in rows}
+        rows = (*at_size.rows, *at_size.realtime)
+        return {on_runtime(row.way, self.run.runtime): numbers[row_name(row)] for row in rows}
 
     @property
     def processor(self) -> str:
@@ -57,7 +55,7 @@ class Source:
         return f"{at}. `{self.result.command}` on {self.result.machine}; {raw}"
 
 
-def summary_cells(network: str, method: Method, numbers: Mapping[str, float]) -> tuple[str, ...]:
+def summary_cells(network: str, method: Way, numbers: Mapping[str, float]) -> tuple[str, ...]:
     """The cells of a row of the summary, up to the machine."""
     gain = number(numbers.get("gain"), 2, "×", "")
     if method.bits == 8 and "gain of FP32" in numbers:
@@ -83,7 +81,7 @@ def summary(folder: Path = RESULTS, runs: Sequence[Run] = RUNS) -> str:
         for run in runs
         if run.network and isinstance(result := read_stored(run, folder), BenchmarkResult)
     ]
-    found: dict[tuple[str, Method], tuple[Mapping[str, float], Source]] = {}
+    found: dict[tuple[str, Way], tuple[Mapping[str, float], Source]] = {}
     for source in sources:
         for method, numbers in source.rows().items():
             found.setdefault((source.run.network, method), (numbers, source))
@@ -157,15 +155,15 @@ def _main_tables(result: Stored) -> list[TextTable]:
     return [table for each in tables for table in (each[0], *each[5:])]
 
 
-def _kind(method: Method) -> Method:
+def _kind(method: Way) -> Way:
     return replace(method, runtime=None, bits=None, export=None)
 
 
-def _order(method: Method) -> tuple[int, int]:
+def _order(method: Way) -> tuple[int, int]:
     return METHODS.index(_kind(method)), list(RUNTIMES.values()).index(method.reference)
 
 
-def _runtime_name(method: Method) -> str:
+def _runtime_name(method: Way) -> str:
     return next(name for name, base in RUNTIMES.items() if base == method.reference)
 
 

@@ -40,7 +40,7 @@ PRELOADED = (
     "stmg.cli",
     "stmg.models.torch_models",
     "stmg.data.check",
-    "stmg.evaluation.views.report",
+    "stmg.evaluation.report",
     "stmg.outputs.timeline",
     "stmg.runtimes.exported",
     "stmg.training.trainer",

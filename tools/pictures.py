@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 
 import stmg
 from diagrams import CARRIED, COMPUTED, TEXT, WARM, draw_method, draw_modes
-from stmg.cli.demo import FPS
+from stmg.cli.demo import COPY_STRIDE, FPS
 from stmg.data.camvid import CLASS_NAMES, PALETTE
 from stmg.data.synthetic.scene import render
-from stmg.evaluation.comparison import COPY_PERIOD
-from stmg.evaluation.measuring.accuracy import ConfusionMatrix
+from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.streaming.state import FrameResult
 from stmg.video.overlay import draw_labels, draw_mask
 
@@ -103,12 +102,12 @@ def draw_front(path: Path, segmenter: stmg.VideoSegmenter) -> None:
     """Animate the same frames by the network on every frame, by copied labels and by stmg."""
     frames, truths = map(list, zip(*render(STREET, MOVING, SIZE, fps=FPS), strict=True))
     whole = list(segmenter.another(scheduler="always-key").stream(frames))
-    copied = run(segmenter, frames, "online", COPY_PERIOD, "none")
+    copied = run(segmenter, frames, "online", COPY_STRIDE, "none")
     ours = list(segmenter.stream(frames, mode="offline"))
     computed = sum(result.level is stmg.Level.KEY for result in ours) / len(ours)
     titles = (
         f"network on every frame, mIoU {score(whole, truths):.1f}",
-        f"last labels copied, {1 / COPY_PERIOD:.0%} computed: {score(copied, truths):.1f}",
+        f"last labels copied, {1 / COPY_STRIDE:.0%} computed: {score(copied, truths):.1f}",
         f"stmg offline, {computed:.0%} computed: {score(ours, truths):.1f}",
     )
     together = zip(whole, copied, ours, strict=True)

@@ -20,7 +20,7 @@ from stmg.errors import (
 
 if TYPE_CHECKING:
     from stmg.evaluation.evaluate import evaluate
-    from stmg.evaluation.results.tune import Goal
+    from stmg.evaluation.results import Goal
     from stmg.evaluation.tune import tune
     from stmg.gating.accelerate import AcceleratedNetwork, accelerate
     from stmg.jobs.batch import batch
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from stmg.streaming.settings import Settings
     from stmg.streaming.state import FrameResult, FrameState
-    from stmg.training.adapt import adapt
+    from stmg.training.adapt.model import adapt
     from stmg.training.trainer import train
     from stmg.video.frames import Frame
     from stmg.video.normalization import Normalization
@@ -110,7 +110,7 @@ _MODULES = {
     "stmg.models.spec": ("ModelSpec",),
     "stmg.models.save": ("save",),
     "stmg.evaluation.evaluate": ("evaluate",),
-    "stmg.evaluation.results.tune": ("Goal",),
+    "stmg.evaluation.results": ("Goal",),
     "stmg.evaluation.tune": ("tune",),
     "stmg.gating.accelerate": ("AcceleratedNetwork", "accelerate"),
     "stmg.jobs.batch": ("batch",),
@@ -132,7 +132,7 @@ _MODULES = {
     ),
     "stmg.streaming.settings": ("Settings",),
     "stmg.streaming.state": ("FrameResult", "FrameState"),
-    "stmg.training.adapt": ("adapt",),
+    "stmg.training.adapt.model": ("adapt",),
     "stmg.training.trainer": ("train",),
     "stmg.video.frames": ("Frame",),
     "stmg.video.sources": ("open_video",),

@@ -13,12 +13,13 @@ from benchmarks.runs import RUNS, RUNTIMES, on_runtime
 from benchmarks.tables import page_tables, summary
 from documents import ROOT, relative
 from stmg.evaluation.machine import Machine
-from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
-from stmg.evaluation.results import BenchmarkResult, BenchmarkRow, Latency, RealtimeRow, SizeBenchmark, Timing
+from stmg.evaluation.results import BenchmarkResult, SizeBenchmark
+from stmg.evaluation.rows import Latency, Live, Row, Timing
 from stmg.evaluation.storage import to_json
+from stmg.evaluation.way import BASE, OFFLINE, ONLINE, Way
 
 INT8 = replace(OFFLINE, runtime="openvino", bits=8)
-REALTIME = Method(kind="realtime")
+REALTIME = Way(kind="realtime")
 RUN = Run(
     name="net",
     page="net",
@@ -31,7 +32,7 @@ RUN = Run(
 OTHER = replace(RUN, name="net-pytorch", runtime="PyTorch", rows=(BASE, ONLINE, REALTIME))
 
 
-def make_row(method: Method, miou: float, gain: float, **more) -> BenchmarkRow:
+def make_row(way: Way, miou: float, gain: float, **more) -> Row:
     timing = Timing(
         fps=10 * gain,
         fps_range=(10 * gain, 10 * gain),
@@ -44,9 +45,8 @@ def make_row(method: Method, miou: float, gain: float, **more) -> BenchmarkRow:
         end_to_end_fps=9.0,
         latency=Latency(12.34, 50.0, 99.96),
         levels=(),
-        cost=None,
     )
-    return BenchmarkRow(method=method, miou=miou, timing=timing, **more)
+    return Row(way=way, miou=miou, timing=timing, **more)
 
 
 def make_result() -> BenchmarkResult:
@@ -66,17 +66,8 @@ def make_result() -> BenchmarkResult:
         make_row(OFFLINE, 79.0, 4.0),
         make_row(INT8, 78.0, 3.0, model_gain=5.5, model_gain_range=(5.0, 6.0)),
     )
-    live = RealtimeRow(
-        method=REALTIME,
-        rate=15.0,
-        miou=72.0,
-        latency=Latency(4.0, 5.0, 6.0),
-        mean_age=1.0,
-        p95_age=2.0,
-        network_runs=9,
-        frames=10,
-        dropped=0,
-        stale=0,
+    live = Live(
+        rate=15.0, latency=Latency(4.0, 5.0, 6.0), mean_age=1.0, p95_age=2.0, network_runs=9, dropped=0, stale=0
     )
     at_size = SizeBenchmark(
         size=(36, 48),
@@ -87,7 +78,7 @@ def make_result() -> BenchmarkResult:
         read_ms=None,
         draw_ms=1.0,
         rows=rows,
-        realtime=(live,),
+        realtime=(Row(way=REALTIME, miou=72.0, frames=10, live=live),),
     )
     return BenchmarkResult(
         command=RUN.command_line, machine=machine, model="net", source="CAMVID", repeats=1, warning="", sizes=(at_size,)

@@ -1,7 +1,7 @@
 from commands import is_one_line, run_stmg
 from stmg.evaluation import benchmark as module
-from stmg.evaluation.method import BASE, OFFLINE, ONLINE, Method
 from stmg.evaluation.storage import read_result
+from stmg.evaluation.way import BASE, OFFLINE, ONLINE, Way
 
 
 def test_a_model_beside_its_base_network_baselines_and_another_network(samples, tmp_path, monkeypatch):
@@ -23,8 +23,8 @@ def test_a_model_beside_its_base_network_baselines_and_another_network(samples, 
     assert run.row(BASE).timing.gain == 1
     assert run.row(ONLINE).peak_memory > 10_000_000
     assert run.row(OFFLINE).peak_memory > 10_000_000
-    assert run.row(Method(kind="copied-labels", stride=2)).miou is None  # the video has no labels
-    assert run.row(Method(kind="other-model", model="ddrnet23-narrow")).timing.fps > 0
+    assert run.row(Way(kind="copied-labels", stride=2)).miou is None  # the video has no labels
+    assert run.row(Way(kind="other-model", model="ddrnet23-narrow")).timing.fps > 0
     for name in ("base on every frame", "last labels copied,", "half resolution", "ddrnet23-narrow on"):
         assert name in done.stdout
     assert (tmp_path / "benchmark-latency-96x128.png").is_file()

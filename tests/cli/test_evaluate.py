@@ -98,7 +98,7 @@ def test_offline_at_a_budget_of_its_own(samples, tmp_path):
     done = run_stmg("evaluate", samples.model, samples.video, "--limit", 9, *options, "--out", tmp_path)
     assert done.returncode == 0, done.stderr
     (mode,) = read_result(tmp_path / "evaluation.json").modes
-    assert (mode.mode, mode.settings) == ("offline", "offline fixed (period 4, between carry), motion none")
+    assert (mode.way.mode, mode.settings) == ("offline", "offline fixed (period 4, between carry), motion none")
     assert mode.network_share == pytest.approx(33.33)
 
 
@@ -106,7 +106,7 @@ def test_realtime_with_the_intervals_that_the_network_takes(samples, tmp_path):
     options = ("--mode", "realtime", "--network-intervals", "1,3", "--threads", 1)
     done = run_stmg("evaluate", samples.model, samples.video, "--limit", 6, *options, "--out", tmp_path, columns=80)
     assert done.returncode == 0, done.stderr
-    assert [mode.network_intervals for mode in read_result(tmp_path / "evaluation.json").modes] == [1, 1, 3, 3]
+    assert [row.way.intervals for row in read_result(tmp_path / "evaluation.json").modes] == [1, 1, 3, 3]
     for name in ("realtime, 1 interval", "copied, 3 intervals"):
         assert name in done.stdout
     assert max(map(len, done.stdout.splitlines()[:-1])) <= 80

@@ -13,8 +13,8 @@ from stmg.data.camvid import CLASS_NAMES
 from stmg.evaluation import benchmark as module
 from stmg.evaluation import machine
 from stmg.evaluation.benchmark import benchmark
-from stmg.evaluation.measuring.speed import mean_ms
 from stmg.evaluation.results import BenchmarkResult
+from stmg.evaluation.speed import mean_ms
 from stmg.gating.accelerate import accelerate
 from stmg.models.card import Card
 from stmg.networks import build

@@ -6,11 +6,12 @@ import pytest
 from fakes import WatchedRuntime
 from stmg import VideoSegmenter
 from stmg.errors import DataError
-from stmg.evaluation.ablate import MASKS, REUSE, TRAINING, ablate, list_settings
-from stmg.evaluation.measuring.streams import stream_figures
+from stmg.evaluation.ablate import MASKS, REUSE, TRAINING, ablate, list_trials
+from stmg.evaluation.measure import measure_stream
+from stmg.evaluation.way import apply_way
 from stmg.streaming.masks import Masking
-from stmg.streaming.schedulers import AlwaysKey
-from stmg.training.pairs import IdentityCorrector
+from stmg.streaming.schedulers import AlwaysKey, Level
+from stmg.training.adapt.pairs import Watching
 from zoo import colors
 
 SIZE = (48, 64)
@@ -23,7 +24,7 @@ def result(dataset, runtime):
     found = ablate(
         segmenter, dataset, others={"another": segmenter}, size=SIZE, seeds=2, on_row=lambda *row: done.append(row)
     )
-    total = len(list_settings(segmenter)) + 4
+    total = len(list_trials(segmenter)) + 4
     assert [number for _, number, _ in done] == list(range(1, total + 1))
     assert {each for _, _, each in done} == {total}
     return found
@@ -42,15 +43,15 @@ def test_the_papers_tables_are_filled(result):
 
 
 def test_the_base_is_the_network_on_every_frame(result, dataset, runtime):
-    base = stream_figures(VideoSegmenter(runtime, scheduler=AlwaysKey()), dataset, "val", SIZE)
+    base = measure_stream(VideoSegmenter(runtime, scheduler=AlwaysKey()), dataset, "val", SIZE)
     assert result.base.miou == pytest.approx(base.miou, abs=1e-3)
     assert result.base.cost.macs == base.cost.macs
-    assert (result.base.key_share, result.base.kept_blocks, result.frames) == (100, None, 12)
+    assert (result.base.share(Level.KEY), result.base.kept_blocks, result.frames) == (100, None, 12)
 
 
 def test_speeds_are_of_the_table_that_has_them(result):
     for table in result.tables:
-        assert all((row.fps is not None) == (table.title == REUSE) for row in table.rows)
+        assert all((row.timing is not None) == (table.title == REUSE) for row in table.rows)
     reuse = next(table for table in result.tables if table.title == REUSE)
     assert reuse.rows[0].gain == 1
 
@@ -78,23 +79,21 @@ def test_every_row_of_an_export_has_its_exact_patterns(dataset, runtime):
 
 
 def test_without_a_mask_generator_only_what_needs_none_is_tried():
-    segmenter = VideoSegmenter(colors)
-    assert len(list_settings(segmenter)) == 7
-    assert len(list_settings(segmenter, has_vectors=True)) == 8
+    assert len(list_trials(VideoSegmenter(colors))) == 7
 
 
 def test_an_export_is_not_tried_at_a_scale_it_does_not_have(runtime):
-    names = [setting.name for setting in list_settings(VideoSegmenter(runtime, partial_scale=0.5))]
+    names = [trial.way.name for trial in list_trials(VideoSegmenter(runtime, partial_scale=0.5))]
     assert "pruned and reused, partial frames at full scale" in names
     fixed = WatchedRuntime(runtime)
     fixed.input_size = SIZE
-    names = [setting.name for setting in list_settings(VideoSegmenter(fixed, partial_scale=0.5))]
+    names = [trial.way.name for trial in list_trials(VideoSegmenter(fixed, partial_scale=0.5))]
     assert "pruned and reused, partial frames at full scale" not in names
 
 
 def test_only_the_checkpoints_own_settings_have_its_corrector(dataset, runtime):
-    segmenter = VideoSegmenter(runtime, corrector=IdentityCorrector(dataset.num_classes))
-    rows = {setting.name: segmenter.another(**setting.settings) for setting in list_settings(segmenter)}
+    segmenter = VideoSegmenter(runtime, corrector=Watching(dataset.num_classes))
+    rows = {trial.way.name: apply_way(trial.way, segmenter) for trial in list_trials(segmenter)}
     corrected = {name for name, row in rows.items() if row.settings.corrector is not None}
     assert corrected == {"the checkpoint's own settings", "  without fusing key frames"}
     result = ablate(segmenter.another(max_change=0.02), dataset, size=SIZE, seeds=1, limit=1)
@@ -103,8 +102,9 @@ def test_only_the_checkpoints_own_settings_have_its_corrector(dataset, runtime):
 
 def test_random_masks_differ_from_the_checkpoints_in_one_thing(runtime):
     own = Masking(spatial=0.8)
-    plan = [each for each in list_settings(VideoSegmenter(runtime, masking=own)) if each.table == MASKS]
-    masks = {each.name: each.settings.get("masking", own) for each in plan}
+    segmenter = VideoSegmenter(runtime, masking=own)
+    ways = [trial.way for trial in list_trials(segmenter) if trial.table == MASKS]
+    masks = {way.name: apply_way(way, segmenter).settings.masking for way in ways}
     assert masks == {
         "random block pruning": Masking(spatial=0.8, pruning="random"),
         "random spatial masking": Masking(spatial="random"),

@@ -12,9 +12,9 @@ from stmg import VideoSegmenter
 from stmg.data.dataset import Dataset
 from stmg.data.synthetic.scene import RenderedVideo
 from stmg.errors import DataError, SettingsError
+from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.evaluation.evaluate import evaluate
-from stmg.evaluation.measuring.accuracy import ConfusionMatrix
-from stmg.evaluation.measuring.streams import stream_figures
+from stmg.evaluation.measure import measure_stream
 from stmg.gating.accelerate import accelerate
 from stmg.models.card import Card
 from stmg.networks import build
@@ -57,7 +57,7 @@ def test_the_base_agrees_with_itself_and_a_stream_is_measured_as_a_stream(datase
     assert [score.distance for score in stream.by_distance] == [0, 1, 2]
     shares = {each.level: each.share for each in stream.levels}
     assert shares == {Level.KEY: pytest.approx(33.33), Level.PARTIAL: 0, Level.CARRY: pytest.approx(66.67)}
-    alone = stream_figures(segmenter, dataset, "val", SIZE)
+    alone = measure_stream(segmenter, dataset, "val", SIZE)
     assert stream.miou == pytest.approx(alone.miou, abs=1e-3)
     assert base.cost.macs == runtime.cost(SIZE, Level.KEY, (), 1.0, masked=False).macs
     assert base.cost.macs_without_head < base.cost.macs
@@ -70,8 +70,8 @@ def test_modes_are_measured_side_by_side_and_alone_alike(dataset, runtime):
     each = {"online": FixedPeriod(3, Level.CARRY), "offline": FixedPeriod(4, Level.CARRY)}
     segmenter = VideoSegmenter(runtime, default_schedulers=each)
     both = evaluate(segmenter, dataset, size=SIZE)
-    assert [mode.mode for mode in both.modes] == ["online", "offline"]
-    assert both.stream == both.mode("online").scores
+    assert [row.way.mode for row in both.modes] == ["online", "offline"]
+    assert both.stream == both.mode("online")
     for mode in ("online", "offline"):
         alone = evaluate(segmenter, dataset, size=SIZE, mode=mode)
         assert alone.modes == (both.mode(mode),)
@@ -88,27 +88,27 @@ def test_offline_is_the_stream_of_each_video(dataset, runtime):
             counts.add(result.labels, video.truth(index, SIZE))
             distances.append(result.anchor_distance)
     assert distances == 2 * [0, 1, 2, 1, 0, 0]
-    assert mode.scores.miou == pytest.approx(100 * counts.mean_iou(), abs=1e-3)
+    assert mode.miou == pytest.approx(100 * counts.mean_iou(), abs=1e-3)
     assert mode.network_share == 50
     assert mode.mean_distance == pytest.approx(np.mean(distances), abs=1e-3)
-    assert [(each.distance, each.share) for each in mode.scores.by_distance] == [(0, 50), (1, 33.33), (2, 16.67)]
-    anchors = mode.scores.by_distance[0]
+    assert [(each.distance, each.share) for each in mode.by_distance] == [(0, 50), (1, 33.33), (2, 16.67)]
+    anchors = mode.by_distance[0]
     assert anchors.miou == anchors.base_miou  # they are the base network's
     assert mode.settings == "offline fixed (period 4, between carry), motion dis"
 
 
 def test_realtime_is_simulated_with_a_network_of_so_many_intervals(dataset, runtime):
     result = evaluate(VideoSegmenter(runtime), dataset, size=SIZE, mode="realtime", network_intervals=[1, 3])
-    assert [(mode.network_intervals, mode.copied) for mode in result.modes] == [
-        (1, False),
-        (1, True),
-        (3, False),
-        (3, True),
+    assert [(mode.way.intervals, mode.way.kind) for mode in result.modes] == [
+        (1, "realtime"),
+        (1, "copied-labels"),
+        (3, "realtime"),
+        (3, "copied-labels"),
     ]
     one, copied_one, three, copied_three = result.modes
     # Six frames: the first is waited for, the second is given to the network at once, and answered intervals later.
-    assert [each.distance for each in copied_one.scores.by_distance] == [0, 1]
-    assert [(each.distance, each.share) for each in copied_three.scores.by_distance] == [
+    assert [each.distance for each in copied_one.by_distance] == [0, 1]
+    assert [(each.distance, each.share) for each in copied_three.by_distance] == [
         (0, 16.67),
         (1, 16.67),
         (2, 16.67),
@@ -116,8 +116,8 @@ def test_realtime_is_simulated_with_a_network_of_so_many_intervals(dataset, runt
         (4, 16.67),
     ]
     assert copied_three.network_share == 50  # frames 0, 1 and 4
-    assert copied_three.scores.cost.macs == pytest.approx(result.base.cost.macs / 2, abs=1)
-    assert three.scores.agreement_pixels != copied_three.scores.agreement_pixels
+    assert copied_three.cost.macs == pytest.approx(result.base.cost.macs / 2, abs=1)
+    assert three.agreement_pixels != copied_three.agreement_pixels
     assert one.mean_distance <= three.mean_distance
     assert {mode.stale_share for mode in result.modes} == {0}
 
@@ -153,7 +153,7 @@ def test_the_first_frames_and_the_masks_are_pictured(dataset, runtime):
 )
 def test_a_mask_is_called_by_what_made_it(dataset, runtime, mode, between, mask):
     every_third = FixedPeriod(3, Level.CARRY)
-    plain = VideoSegmenter(runtime, scheduler=every_third)
+    plain = VideoSegmenter(runtime, scheduler=None if mode == "realtime" else every_third)
     corrected = plain.another(corrector=Idle(dataset.num_classes, between))
     for segmenter, expected in ((plain, "what the flow leaves unexplained"), (corrected, mask)):
         pictures = evaluate(segmenter, dataset, size=SIZE, mode=mode).pictures
@@ -226,7 +226,7 @@ def test_an_interruption_leaves_the_frames_that_are_done(dataset, runtime):
     result = evaluate(VideoSegmenter(runtime), dataset, size=SIZE, paper_protocol=True, on_frame=stop_after(4))
     assert result.interrupted
     assert (result.stream.frames, len(result.frames), result.paper_protocol) == (4, 4, None)
-    assert {mode.scores.frames for mode in result.modes} == {result.base.frames} == {4}  # all of the same frames
+    assert {mode.frames for mode in result.modes} == {result.base.frames} == {4}  # all of the same frames
 
 
 def test_an_export_computes_exactly_the_chosen_blocks(dataset, runtime):

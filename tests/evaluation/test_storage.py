@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from documents import ROOT
 from stmg import VideoSegmenter
 from stmg.errors import DataError
 from stmg.evaluation.ablate import ablate
 from stmg.evaluation.evaluate import evaluate
-from stmg.evaluation.results import BenchmarkResult
+from stmg.evaluation.results import BenchmarkResult, EvaluationResult
 from stmg.evaluation.storage import PNG, read_result, read_results, to_json, write_result
-from stmg.streaming.schedulers import FixedPeriod
+from stmg.evaluation.tables import result_tables
+from stmg.streaming.schedulers import FixedPeriod, Level
 
 SIZE = (48, 64)
 OLD = {"kind": "evaluation", "command": "stmg evaluate small-streets street:0-0", "ours": {"miou": 80.69}}
@@ -25,7 +27,7 @@ def results(dataset, runtime, frames, benchmark_result):
         "evaluation": evaluate(segmenter, dataset, size=SIZE, limit=4, paper_protocol=True),
         "benchmark": benchmark_result,
         "ablation": ablate(segmenter, dataset, size=SIZE, seeds=2, limit=2),
-        "realtime": evaluate(segmenter, dataset, size=SIZE, limit=4, mode="realtime"),
+        "realtime": evaluate(VideoSegmenter(runtime), dataset, size=SIZE, limit=4, mode="realtime"),
     }
 
 
@@ -65,6 +67,44 @@ def test_a_result_of_an_earlier_version_is_refused_with_the_command_to_repeat(tm
         read_results([tmp_path])
 
 
+KEPT = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_results_of_format_3_are_read_with_their_figures(path):
+    content = json.loads(path.read_text())
+    result = read_result(path)
+    assert result.command == content["command"]
+    assert result_tables(result)
+    if content["format"] != 3:
+        return
+    if isinstance(result, EvaluationResult):
+        old = [content["base"], *(mode["scores"] for mode in content["modes"])]
+        assert [row.miou for row in (result.base, *result.modes)] == [each["miou"] for each in old]
+        assert result.base.cost.macs == content["base"]["cost"]["macs"]
+        assert [row.mean_distance for row in result.modes] == [mode["mean_distance"] for mode in content["modes"]]
+    elif isinstance(result, BenchmarkResult):
+        run, old = result.sizes[0], content["sizes"][0]
+        assert [row.fps for row in run.rows] == [row["timing"]["fps"] for row in old["rows"]]
+        assert [row.cost.macs for row in run.rows] == [row["timing"]["cost"]["macs"] for row in old["rows"]]
+        assert [row.live.mean_age for row in run.realtime] == [row["mean_age"] for row in old["realtime"]]
+        assert [row.gain for row in run.passes] == [row["gain"] for row in old["passes"]]
+    else:
+        rows = [row for table in result.tables for row in table.rows]
+        old = [row for table in content["tables"] for row in table["rows"]]
+        assert [(row.name, row.miou) for row in rows] == [(row["name"], row["miou"]) for row in old]
+        assert [row.share(Level.KEY) for row in rows] == [row["key_share"] for row in old]
+
+
+def test_a_result_of_tune_of_an_earlier_format_is_refused_with_the_command_to_repeat(tmp_path):
+    old = {"kind": "tune", "format": 3, "command": "stmg tune small-streets drive.mp4"}
+    (tmp_path / "tune.json").write_text(json.dumps(old))
+    with pytest.raises(
+        DataError, match=r"an earlier version of stmg; measure again: stmg tune small-streets drive\.mp4"
+    ):
+        read_results([tmp_path])
+
+
 def test_what_is_no_result_is_refused(tmp_path, results):
     path = tmp_path / "evaluation.json"
     with pytest.raises(DataError, match="has no result"):
@@ -77,7 +117,7 @@ def test_what_is_no_result_is_refused(tmp_path, results):
     for spoiled, message in (
         ({"size": [360]}, "size is a list of 2"),
         ({"surprise": 1}, "surprise"),
-        ({"base": {}}, r"base\.frames is missing"),
+        ({"base": {}}, r"base\.way is missing"),
         ({"frames": [{**content["frames"][0], "level": "half"}]}, "level is one of key, partial, carry"),
         ({"motion": 3}, "motion has names and values"),
         ({"pictures": [{"file": "../secret.png", "caption": ""}]}, "is no name inside the folder"),
@@ -108,10 +148,8 @@ def test_a_picture_is_a_png_beside_its_result_and_nothing_else(tmp_path, results
     assert read_result(folder / "evaluation.json").pictures[0].png == secret.read_bytes()
 
 
-def test_programs_find_methods_by_their_fields(results, tmp_path):
+def test_programs_find_ways_by_their_fields(results, tmp_path):
     content = json.loads(to_json(results["benchmark"]))
-    methods = [row["method"] for row in content["sizes"][0]["rows"]]
-    assert {"kind": "copied-labels", "stride": 3} in [
-        {key: each[key] for key in ("kind", "stride")} for each in methods
-    ]
+    ways = [row["way"] for row in content["sizes"][0]["rows"]]
+    assert {"kind": "copied-labels", "stride": 3} in [{key: each[key] for key in ("kind", "stride")} for each in ways]
     assert isinstance(results["benchmark"], BenchmarkResult)

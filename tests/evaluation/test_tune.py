@@ -15,25 +15,27 @@ import stmg
 from stmg.data.camvid import CLASS_NAMES
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation import tune as module
+from stmg.evaluation.clips import Clip, read_clip
 from stmg.evaluation.inputs import Subject, open_model
-from stmg.evaluation.measuring.clip import Clip, read_clip
-from stmg.evaluation.results import Goal, TuneOutcome, TuneSetting
+from stmg.evaluation.results import Goal
+from stmg.evaluation.rows import Latency, Row, Timing
 from stmg.evaluation.storage import read_result, write_result
+from stmg.evaluation.tables import describe_goal, list_front, tune_tables
 from stmg.evaluation.trials import Segment, Trials, compute_candidate
 from stmg.evaluation.tune import (
     choose,
     describe,
     describe_miss,
-    list_settings,
+    list_ways,
     make_smaller,
     settings_of,
     split_clip,
     tune,
 )
-from stmg.evaluation.views.tune_tables import describe_goal, list_front, tune_tables
+from stmg.evaluation.way import Way
 from stmg.gating.accelerate import accelerate
 from stmg.models.card import Card
-from stmg.models.spec import read_settings, write_settings
+from stmg.models.spec import ModelSpec, read_settings, write_settings
 from stmg.models.torch_models import load_network
 from stmg.networks import build
 from stmg.outputs.videos import write_h264
@@ -44,6 +46,12 @@ from stmg.video.frames import Frame
 from zoo import panning
 
 SIZE = (48, 64)
+ANY = """
+import numpy as np
+
+def build():
+    return lambda image: np.ascontiguousarray(image.transpose(2, 0, 1), np.float32)
+"""
 PICKY = """
 import numpy as np
 
@@ -82,23 +90,23 @@ def few_settings(monkeypatch):
 
 @pytest.mark.usefixtures("few_settings")
 def test_it_measures_chooses_checks_and_writes_settings_that_load(model, video, tmp_path):
-    told = []
-    result = tune(model, video, Goal(max_change=0.99), on_progress=told.append)
-    tried = [(outcome.setting.mode, outcome.setting.size) for outcome in result.outcomes]
-    modes = ["every frame", "online", "online", "offline"]
+    reported = []
+    result = tune(model, video, Goal(max_change=0.99), on_progress=reported.append)
+    tried = [(row.way.kind, row.way.size) for row in result.outcomes]
+    modes = ["base", "online", "online", "offline"]
     smaller = make_smaller(SIZE)
     assert tried == [*((mode, None) for mode in modes), *((mode, smaller) for mode in modes)]
     assert (result.frames, result.checked_frames, result.model) == (6, 6, model)
     base = result.outcomes[0]
-    assert (base.changed, base.key_share, base.gain, base.loss) == (0.0, 1.0, 1.0, None)
-    assert result.best == max(result.outcomes, key=lambda outcome: outcome.fps)
+    assert (base.changed, base.network_share, base.gain, base.loss) == (0.0, 100, 1.0, None)
+    assert result.best == max(result.outcomes, key=lambda row: row.fps)
     assert result.check is not None
-    assert result.check.setting == result.best.setting
-    assert told[-1].done == told[-1].total == 8
+    assert result.check.way == result.best.way
+    assert reported[-1].done == reported[-1].total == 8
     settings = settings_of(result)
     write_settings(settings, tmp_path / "settings.yaml")
     saved = read_settings(tmp_path / "settings.yaml")
-    assert saved["size"] == (result.best.setting.size or SIZE)
+    assert saved.get("size") == result.best.way.size  # the model's own is left to the model
     make_settings(saved)
     assert settings["notes"]["promised"]["changed"] == result.best.changed
 
@@ -112,6 +120,33 @@ def test_a_larger_video_is_measured_in_its_own_shape_as_it_would_be_segmented(mo
     assert tune(model, tmp_path / "wide.mp4", goal).size == own == (40, 72)
     assert tune(model, tmp_path / "*.png", goal).size == own
     assert tune(model, tmp_path / "wide.mp4", goal, size=SIZE).size == SIZE
+
+
+@pytest.mark.usefixtures("few_settings")
+def test_a_network_of_unknown_size_is_tuned_at_the_videos_own_and_its_settings_leave_that_so(tmp_path):
+    write_h264(tmp_path / "large.mp4", panning(8, (384, 640)), fps=15, quality=16)
+    (tmp_path / "nets.py").write_text(ANY)
+    name = f"{tmp_path / 'nets.py'}:build"
+    result = tune(name, tmp_path / "large.mp4", Goal(max_change=0.99))
+    assert result.size == (384, 640)
+    first = [row for row in result.outcomes if row.way.size is None]
+    chosen = replace(result, best=first[1])
+    assert "size" not in settings_of(chosen, ModelSpec(name))
+    assert settings_of(chosen, ModelSpec(name, {"size": (96, 160)}))["size"] == (96, 160)  # which was given
+
+
+@pytest.mark.usefixtures("few_settings")
+def test_an_export_of_one_size_stands_beside_its_model_on_a_larger_video_of_another_shape(model, tmp_path):
+    write_h264(tmp_path / "wide.mp4", panning(8, (90, 160)), fps=15, quality=16)
+    stmg.export(model, tmp_path / "onnx", "onnx")
+    result = tune(model, tmp_path / "wide.mp4", Goal(max_change=0.99), beside=[tmp_path / "onnx"])
+    export = [row for row in result.outcomes if row.way.model is not None]
+    assert result.size == (40, 72)
+    assert {row.way.size for row in export} == {SIZE}  # as `segment` computes it
+    chosen = replace(result, best=export[0])
+    write_settings(settings_of(chosen, ModelSpec(model)), tmp_path / "settings.yaml")
+    used = stmg.load(tmp_path / "onnx", settings=tmp_path / "settings.yaml")
+    assert next(iter(used.stream(tmp_path / "wide.mp4"))).labels.shape == (90, 160)
 
 
 @pytest.mark.usefixtures("few_settings")
@@ -131,10 +166,9 @@ def test_a_loss_cannot_be_a_goal_without_labels(model, video):
 def test_an_export_may_take_the_place_of_its_model(model, video, tmp_path):
     stmg.export(model, tmp_path / "onnx", "onnx")
     result = tune(model, video, Goal(max_change=0.99), beside=[tmp_path / "onnx"])
-    names = {outcome.setting.model for outcome in result.outcomes}
-    assert names == {model, str(tmp_path / "onnx")}
-    beside = next(each for each in result.outcomes if each.setting.model != model)
-    assert beside.setting.mode == "every frame"
+    assert {row.way.model for row in result.outcomes} == {None, str(tmp_path / "onnx")}
+    beside = next(row for row in result.outcomes if row.way.model is not None)
+    assert beside.way.kind == "base"
     assert beside.changed < 0.01  # the same network
 
 
@@ -144,10 +178,12 @@ def test_a_replay_gives_the_labels_of_the_real_thing(model, video, mode):
     clip = read_clip(str(video), subject.size, 12)
     candidate = compute_candidate(subject, clip, lambda done: None)
     trials = Trials(candidate, clip)
-    setting = TuneSetting(model=model, mode=mode, motion="dis", budget=0.3, longest=4)
+    scheduler = {"name": "drift", "key_above": 0.3, "longest": 4}
+    settings = {"mode": mode, "scheduler": scheduler, "motion": "dis", "fusion": 0.0}
+    way = Way(kind=mode, motion="dis", budget=0.3, longest=4, settings=settings)
     part = [Segment(0, 12)]
-    estimated, measured = trials.estimate(candidate, setting, part), trials.measure(candidate, setting, part)
-    assert (estimated.changed, estimated.key_share) == (measured.changed, measured.key_share)
+    estimated, measured = trials.estimate(candidate, way, part), trials.measure(candidate, way, part)
+    assert (estimated.changed, estimated.network_share) == (measured.changed, measured.network_share)
     budget = DriftBudget(0.3, longest=4)
     segmenter = VideoSegmenter(subject.segmenter.runtime, scheduler=budget, fusion=0)
     real = [result.labels for result in segmenter.stream(clip.frames, mode=mode)]
@@ -160,22 +196,23 @@ def test_realtime_is_tried_at_the_rate_of_the_source_where_latency_matters(model
     clip = read_clip(str(video), subject.size, 12)._replace(rate=50.0)
     candidate = replace(compute_candidate(subject, clip, lambda done: None), times=[35.0] * 12)
     trials = Trials(candidate, clip)
-    setting = TuneSetting(model=model, mode="realtime", motion="dis")
-    estimated = trials.estimate(candidate, setting, [Segment(0, 12)])
+    way = Way(kind="realtime", motion="dis", settings={"mode": "realtime", "motion": "dis"})
+    estimated = trials.estimate(candidate, way, [Segment(0, 12)])
     assert estimated.fps <= 50
-    assert estimated.key_share <= 7 / 12  # the first frame, and every second one from then on
-    measured = trials.measure(candidate, setting, [Segment(0, 12)])
+    assert estimated.network_share <= 100 * 7 / 12  # the first frame, and every second one from then on
+    measured = trials.measure(candidate, way, [Segment(0, 12)])
     assert measured.fps == pytest.approx(50)
-    assert measured.latency_ms is not None
+    assert measured.latency.p95_ms > 0
 
 
 def test_what_is_tried_follows_from_the_goal():
     def modes(goal, rate):
-        return {setting.mode for setting in list_settings(Subject(None, "m", (8, 8)), (8, 8), goal, rate)}
+        subject = Subject(None, "m", (8, 8))
+        return {way.kind for way in list_ways(subject, subject, goal, rate, labeled=True)}
 
-    assert modes(Goal(), 25.0) == {"every frame", "online", "offline"}
-    assert modes(Goal(max_latency_ms=10), 25.0) == {"every frame", "online", "realtime"}
-    assert modes(Goal(max_latency_ms=10), None) == {"every frame", "online"}
+    assert modes(Goal(), 25.0) == {"base", "online", "offline"}
+    assert modes(Goal(max_latency_ms=10), 25.0) == {"base", "online", "realtime"}
+    assert modes(Goal(max_latency_ms=10), None) == {"base", "online"}
 
 
 def test_each_video_is_split_in_halves():
@@ -186,23 +223,16 @@ def test_each_video_is_split_in_halves():
         split_clip(Clip(frames[:3], [None] * 3, {0}, None, None))
 
 
-def outcome(mode, fps, changed, latency=10.0, model="m", loss=None):
-    setting = TuneSetting(model=model, mode=mode, motion="dis", budget=0.3, longest=12)
-    return TuneOutcome(
-        setting=setting,
-        key_share=0.5,
-        changed=changed,
-        miou=None,
-        loss=loss,
-        fps=fps,
-        gain=fps / 10,
-        latency_ms=None if mode == "offline" else latency,
-    )
+def outcome(kind, fps, changed, latency=10.0, model=None, loss=None):
+    way = Way(kind=kind, model=model, motion="dis", budget=0.3, longest=12)
+    latencies = None if kind == "offline" else Latency(latency, latency, latency)
+    timing = Timing(fps=fps, gain=fps / 10, latency=latencies)
+    return Row(way=way, network_share=50.0, changed=changed, loss=loss, timing=timing)
 
 
-BASE = outcome("every frame", 10, 0.0, 100.0)
+BASE = outcome("base", 10, 0.0, 100.0)
 TRIED = [BASE, outcome("online", 20, 0.01), outcome("offline", 40, 0.02), outcome("offline", 60, 0.05)]
-INT8 = outcome("every frame", 38, 0.015, 26.0, "int8")
+INT8 = outcome("base", 38, 0.015, 26.0, "int8")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +257,11 @@ def test_nothing_is_chosen_where_nothing_reaches_the_goal():
 @pytest.mark.parametrize(
     ("outcomes", "goal", "verdict"),
     [
-        (TRIED, Goal(max_change=0.02), r"Use offline 0.3/12, dis: 40.0 FPS \(4.0x\) with 2.0% of the pixels changed"),
+        (
+            TRIED,
+            Goal(max_change=0.02),
+            r"Use offline, budget 0.3/12, dis: 40.0 FPS \(4.0x\) with 2.0% of the pixels changed",
+        ),
         (TRIED, Goal(target_fps=100), "Use a smaller network, or a smaller frame: no setting"),
         (TRIED, Goal(target_fps=9), "The network alone is enough: 10.0 FPS"),
         ([*TRIED, INT8], Goal(max_change=0.02), "int8 alone is enough"),
@@ -255,8 +289,8 @@ def test_goals_in_words():
 @pytest.mark.usefixtures("few_settings")
 def test_the_table_leaves_out_what_another_of_its_kind_beats(model, video):
     result = tune(model, video)
-    slow = outcome("offline", 30, 0.03, model=model)
-    fast = outcome("offline", 40, 0.02, model=model)
+    slow = outcome("offline", 30, 0.03)
+    fast = outcome("offline", 40, 0.02)
     result = replace(result, outcomes=(result.outcomes[0], slow, fast), best=fast)
     assert list_front(result) == [result.outcomes[0], fast]
 
@@ -287,4 +321,4 @@ def test_a_model_of_the_papers_mode_and_one_that_takes_few_sizes_are_tuned_too(m
     assert tune(str(tmp_path / "paper"), video, Goal(max_change=0.99)).best is not None
     (tmp_path / "nets.py").write_text(PICKY)
     result = tune(f"{tmp_path / 'nets.py'}:build", video, Goal(max_change=0.99), size=(64, 64))
-    assert {outcome.setting.size for outcome in result.outcomes} == {None}  # no smaller one: it takes multiples of 64
+    assert {row.way.size for row in result.outcomes} == {None}  # no smaller one: it takes multiples of 64

@@ -21,9 +21,11 @@ from reliability.samples import RECIPE, SETTINGS
 from stmg.data.folder import open_folder
 from stmg.errors import StmgError
 from stmg.evaluation.machine import this_machine
-from stmg.evaluation.results import AblationResult, AblationRow, AblationTable, FrameCost
+from stmg.evaluation.report import render_html
+from stmg.evaluation.results import AblationResult, AblationTable
+from stmg.evaluation.rows import FrameCost, Row
 from stmg.evaluation.storage import read_result, to_json
-from stmg.evaluation.views.report import render_html
+from stmg.evaluation.way import Way
 from stmg.models.card import Card, card_json, read_card
 from stmg.models.correctors import CorrectorCard, read_corrector_card
 from stmg.models.spec import read_settings
@@ -60,7 +62,7 @@ DATASET = {
     "ignore": 255,
     "train": [{"frames": "images", "labels": "labels", "rate": 15}],
 }
-ROW = AblationRow(name="a", miou=1.0, miou_std=None, seeds=1, cost=FrameCost(1, 1, 1), key_share=50, kept_blocks=None)
+ROW = Row(way=Way(kind="ablation", title="a"), miou=1.0, cost=FrameCost(1, 1, 1))
 RESULT = json.loads(
     to_json(
         AblationResult(

@@ -8,7 +8,7 @@ import torch
 
 import stmg
 from stmg.errors import ModelError, SettingsError
-from stmg.evaluation.measuring.accuracy import ConfusionMatrix
+from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import find_logits
 from stmg.models.torch_models import load_network
 from stmg.runtimes.torch import TorchRuntime

@@ -16,7 +16,7 @@ from stmg.cli.results import AsJson, publish
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from stmg.evaluation.benchmark import Progress
+    from stmg.evaluation.benchmark import BenchmarkProgress
 
 
 def benchmark(
@@ -29,7 +29,7 @@ def benchmark(
         list[str] | None,
         typer.Option(
             metavar="HEIGHTxWIDTH",
-            help="Frame size, such as 360x480. Repeat for several. Default: the model's own, 360x480 if it has none.",
+            help="Frame size, such as 360x480. Repeat for several. Default: that at which segment computes the source.",
         ),
     ] = None,
     frames: Annotated[int, typer.Option(min=2, metavar="N", help="Number of frames.")] = 100,
@@ -87,11 +87,11 @@ def benchmark(
     try:
         with progress_bar(console) as progress:
 
-            def show(state: Progress) -> None:
+            def show(state: BenchmarkProgress) -> None:
                 if state.size not in tasks:
                     tasks[state.size] = progress.add_task(f"{state.size[0]}x{state.size[1]}", status="")
                 task = tasks[state.size]
-                progress.update(task, completed=state.done, total=state.total, status=state.method.name)
+                progress.update(task, completed=state.done, total=state.total, status=state.way.name)
 
             result = run(
                 spec,

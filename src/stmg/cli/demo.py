@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from stmg.cli.options import Out, Threads
 from stmg.cli.progress import progress_bar
@@ -22,7 +20,10 @@ from stmg.cli.serve import serve_page
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from stmg.evaluation.comparison import Run
+    from stmg.evaluation.clips import Clip
+    from stmg.evaluation.rows import Row
+    from stmg.evaluation.text_table import TextTable
+    from stmg.evaluation.way import Way
     from stmg.segmenter import VideoSegmenter
     from stmg.streaming.state import FrameResult
     from stmg.video.frames import Image
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 SIZE, FPS = (360, 480), 30
 MODEL = "ddrnet23-slim-streets"
+NETWORK, COPIED, OURS = "network on every frame", "last labels copied", "stmg offline"
+COPY_STRIDE = 5
 
 
 class Street(NamedTuple):
@@ -78,9 +81,10 @@ def demo(
         folder.mkdir(parents=True, exist_ok=True)
         with progress_bar(console) as progress:
             truths = _render_video(folder / "street.mp4", street, max(4, round(street.share * frames)), progress)
-            runs = _compare(folder, segmenter, truths, progress)
-            _write_outputs(folder, street, runs, progress)
-        console.print(_table(street, runs))
+            shown = _compare(folder, segmenter, truths, progress)
+            _write_outputs(folder, street, shown, progress)
+        title = f"{street.name}: {len(truths)} frames of a street never seen, {SIZE[0]}x{SIZE[1]}"
+        console.print(make_demo_table(title, shown.rows).rich())
     console.print(
         "change (of mIoU), MACs and gain (in speed): beside the network on every frame\n"
         "p95: how soon 95 % of frames are answered; age: frames since the labels were computed",
@@ -126,32 +130,79 @@ def _render_video(path: Path, street: Street, num_frames: int, progress: Progres
     return truths
 
 
-def _compare(folder: Path, segmenter: VideoSegmenter, truths: Sequence[Labels], progress: Progress) -> dict[str, Run]:
+class Demonstration(NamedTuple):
+    """What every way gave on a street."""
+
+    rows: dict[str, Row]
+    results: dict[str, list[FrameResult]]
+
+
+def list_ways(with_paper: bool) -> dict[str, Way]:
+    """What the demo compares, by what it calls them."""
+    from stmg.evaluation.way import BASE, OFFLINE, ONLINE, Way
+
+    # The more careful of the paper's two thresholds: on streets it loses a third less than 0.95.
+    paper = Way(kind="paper", settings={"scheduler": {"name": "paper", "after_partial": 0.9}})
+    return {
+        NETWORK: BASE,
+        COPIED: Way(kind="copied-labels", stride=COPY_STRIDE),
+        **({"the paper's mode": paper} if with_paper else {}),
+        "stmg online": ONLINE,
+        OURS: OFFLINE,
+        "stmg realtime": Way(kind="realtime"),
+    }
+
+
+def compare(
+    segmenter: VideoSegmenter, clip: Clip, num_classes: int, on_frames: Callable[[str, int, int], None]
+) -> Demonstration:
+    """Every way of the demo over a clip; `on_frames` is called with a name, how many more frames are done, and how many
+    there are of all ways."""
+    from stmg.evaluation.measure import count_frames, measure_speed
+    from stmg.evaluation.meter import Meter
+    from stmg.evaluation.streams import open_way
+
+    ways = list_ways(segmenter.runtime.has_mask_generator)
+    names = {way: name for name, way in ways.items()}
+    streams = [open_way(way, segmenter) for way in names]
+    total = count_frames(streams, len(clip.frames), 1, base_passes=False)
+    meters = {way: Meter(num_classes) for way in names}
+    results: dict[str, list[FrameResult]] = {name: [] for name in ways}
+
+    def add(way: Way, index: int, result: FrameResult) -> None:
+        meters[way].add(result, clip.truths[index])
+        results[names[way]].append(result)
+
+    def progress(way: Way, frames: int) -> None:
+        on_frames(names[way], frames, total)
+
+    speeds = measure_speed(streams, clip, 1, add, progress, base_passes=False)
+    return Demonstration({name: speeds.timed(meters[way].row(way)) for name, way in ways.items()}, results)
+
+
+def _compare(folder: Path, segmenter: VideoSegmenter, truths: list[Labels], progress: Progress) -> Demonstration:
     from stmg.data.camvid import CLASS_NAMES
-    from stmg.evaluation.comparison import compare, count_passes
+    from stmg.evaluation.clips import Clip
     from stmg.video.sources import open_video
 
     with open_video(folder / "street.mp4") as video:
-        frames = list(video)
-    total = count_passes(segmenter) * len(frames)
-    task = progress.add_task("segmenting it", total=total, status="")
+        clip = Clip(list(video), [*truths], {0}, None, None, FPS)
+    task = progress.add_task("segmenting it", total=None, status="")
 
-    def show(method: str) -> None:
-        progress.advance(task)
-        progress.update(task, status=method)
+    def show(name: str, frames: int, total: int) -> None:
+        progress.update(task, advance=frames, total=total, status=name)
 
-    return compare(segmenter, frames, truths, len(CLASS_NAMES), FPS, show)
+    return compare(segmenter, clip, len(CLASS_NAMES), show)
 
 
-def _write_outputs(folder: Path, street: Street, runs: dict[str, Run], progress: Progress) -> None:
+def _write_outputs(folder: Path, street: Street, shown: Demonstration, progress: Progress) -> None:
     """What stmg made offline, and beside it the network on every frame and copied labels."""
-    from stmg.evaluation.comparison import COPIED, NETWORK, OFFLINE
     from stmg.outputs.records import Records
     from stmg.outputs.sinks import Sinks
     from stmg.outputs.timeline import Timeline
     from stmg.outputs.videos import OverlayVideo, write_h264
 
-    beside, ours = (NETWORK, COPIED, OFFLINE), runs[OFFLINE].results
+    ours = shown.results[OURS]
     task = progress.add_task("drawing", total=2 * len(ours), status="")
     sinks = Sinks(
         OverlayVideo(folder / "overlay.mp4", FPS),
@@ -164,7 +215,8 @@ def _write_outputs(folder: Path, street: Street, runs: dict[str, Run], progress:
             progress.advance(task)
 
     def panels() -> Iterable[Image]:
-        for results in zip(*(runs[name].results for name in beside), strict=True):
+        beside = (NETWORK, COPIED, OURS)
+        for results in zip(*(shown.results[name] for name in beside), strict=True):
             progress.advance(task)
             yield draw_beside(dict(zip(beside, results, strict=True)))
 
@@ -185,25 +237,21 @@ def draw_beside(results: dict[str, FrameResult]) -> Image:
     return np.hstack(drawn)
 
 
-def _table(street: Street, runs: dict[str, Run]) -> Table:
-    from stmg.evaluation.comparison import NETWORK
+def make_demo_table(title: str, rows: Mapping[str, Row]) -> TextTable:
+    """Accuracy, cost and speed of every way, beside the network on every frame."""
+    from stmg.evaluation.tables import make_table
+    from stmg.evaluation.text_table import change, macs_share, number, ratio
 
-    base = runs[NETWORK]
-    title = f"{street.name}: {len(base.results)} frames of a street never seen, {SIZE[0]}x{SIZE[1]}"
-    # Without vertical lines it fits 80 columns.
-    table = Table("", title=title, box=box.SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
-    for head in ("mIoU", "change", "MACs", "FPS", "gain", "p95", "age"):
-        table.add_column(head, justify="right")
-    for name, run in runs.items():
-        change = 100 * (run.figures.miou / base.figures.miou - 1)
-        table.add_row(
-            name,
-            f"{run.figures.miou:.1f}",
-            "" if run is base else f"{change:+.1f} %",
-            "" if run.live else f"{run.figures.macs_share(base.figures.cost):.0f} %",
-            f"{FPS} live" if run.fps is None else f"{run.fps:.1f}",
-            f"{run.fps / base.fps:.2f}x" if run.fps and base.fps else "",
-            f"{run.live.latency.p95_ms:.0f} ms" if run.live else "",
-            f"{run.live.mean_age:.1f}" if run.live else "",
-        )
-    return table
+    base = rows[NETWORK]
+    names = {row.way: name for name, row in rows.items()}
+    columns: dict[str, Callable[[Row], str]] = {
+        "": lambda row: names[row.way],
+        "mIoU": lambda row: number(row.miou, 1),
+        "change": lambda row: "" if row is base else change(row.miou, base.miou, 1),
+        "MACs": lambda row: "" if row.live else macs_share(row.cost, base.cost, 0),
+        "FPS": lambda row: f"{row.live.rate:g} live" if row.live else number(row.fps, 1),
+        "gain": lambda row: "" if row.live else ratio(row.gain),
+        "p95": lambda row: number(row.live.latency.p95_ms, 0, " ms") if row.live else "",
+        "age": lambda row: number(row.live.mean_age, 1) if row.live else "",
+    }
+    return make_table(title, rows.values(), columns)

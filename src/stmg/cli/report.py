@@ -23,8 +23,8 @@ def report(
     ] = Path("out/report.html"),
 ) -> None:
     """Put results together on one HTML page, with their pictures; and the tables alone beside it, as Markdown."""
+    from stmg.evaluation.report import render_html, render_markdown
     from stmg.evaluation.storage import read_results
-    from stmg.evaluation.views.report import render_html, render_markdown
     from stmg.files import write_atomically
 
     results = read_results(runs)

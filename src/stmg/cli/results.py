@@ -27,7 +27,7 @@ def publish(result: Result, out: Path, console: Console, as_json: bool = False) 
     as_json: print the result to standard output as it is in its file, too.
     """
     from stmg.evaluation.storage import to_json, write_result
-    from stmg.evaluation.views.tables import result_tables
+    from stmg.evaluation.tables import result_tables
     from stmg.video.addresses import hide_credentials
 
     typed = shlex.join(["stmg", *map(hide_credentials, sys.argv[1:])])

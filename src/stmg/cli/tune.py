@@ -18,7 +18,7 @@ from stmg.cli.results import AsJson, publish
 from stmg.cli.suggestion import ALL, OF_EXPORTS, OF_GRAPHS, typed_options
 
 if TYPE_CHECKING:
-    from stmg.evaluation.tune import Progress
+    from stmg.evaluation.tune import TuneProgress
 
 SETTINGS = "settings.yaml"
 
@@ -92,7 +92,7 @@ def tune(
         with progress_bar(console) as progress:
             task = progress.add_task("", total=None, status="")
 
-            def show(at: Progress) -> None:
+            def show(at: TuneProgress) -> None:
                 progress.update(task, description=escape(at.what), completed=at.done, total=at.total)
 
             chosen = DEFAULT_GOAL if goal == Goal() else goal
@@ -104,11 +104,12 @@ def tune(
     if settings is not None and result.best is not None:
         write_settings(settings, out / SETTINGS)
         video = "VIDEO" if is_dataset(source) and not is_video(Path(source)) else shlex.quote(hide_credentials(source))
-        best = result.best.setting.model
-        names = ALL if best == result.model else OF_GRAPHS if is_graph_file(best) else OF_EXPORTS
+        way = result.best.way
+        best = way.model or result.model
+        names = ALL if way.model is None else OF_GRAPHS if is_graph_file(best) else OF_EXPORTS
         command = f"stmg segment {video} --model {shlex.quote(best)}{typed_options(options, names)}"
         command += f" --settings {shlex.quote(str(out / SETTINGS))}"
-        if result.best.setting.mode == "realtime":
+        if way.mode == "realtime":
             command += " --pace"  # without which a file comes faster than any camera
         console.print(f"to use it: {escape(command)}", soft_wrap=True)
     raise typer.Exit(code)

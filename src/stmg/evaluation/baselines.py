@@ -8,39 +8,14 @@ from typing import Any
 import cv2
 import numpy as np
 
-from stmg.evaluation.inputs import takes_size
-from stmg.evaluation.measuring.streams import Stepper
-from stmg.evaluation.method import Method
-from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, compose
 from stmg.streaming.motion import DisMotion, MotionEstimator, View, make_view, refine_flow
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.schedulers import FixedPeriod, Level
+from stmg.streaming.schedulers import Level
 from stmg.streaming.state import FrameResult
-from stmg.streaming.working_size import ANY_SIZE
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import Labels
-
-COPY_STRIDES = (2, 3, 5)
-WARP_STRIDES = (2, 3, 5, 10)
-
-
-def make_baselines(segmenter: VideoSegmenter, size: tuple[int, int] = ANY_SIZE) -> dict[Method, Stepper]:
-    """Every baseline that needs no other network; the network on every frame is not among them.
-
-    size: (H, W) of the frames.
-    """
-    runtime, motion = segmenter.runtime, segmenter.settings.motion
-    baselines: dict[Method, Stepper] = {}
-    for stride in COPY_STRIDES:
-        copied = VideoSegmenter(runtime, scheduler=FixedPeriod(stride, Level.CARRY), motion="none")
-        baselines[Method(kind="copied-labels", stride=stride)] = copied
-    if takes_size(runtime, (max(1, size[0] // 2), max(1, size[1] // 2))):
-        baselines[Method(kind="half-resolution")] = HalfResolution(runtime)
-    for stride in WARP_STRIDES:
-        baselines[Method(kind="warped-logits", stride=stride)] = WarpedLogits(runtime, stride, motion)
-    return baselines
 
 
 class _Baseline:

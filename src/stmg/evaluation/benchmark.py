@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from stmg.errors import SettingsError
-from stmg.evaluation.entries import Entry, make_entries
-from stmg.evaluation.inputs import Subject, describe_settings, open_model
+from stmg.evaluation.clips import Clip, read_clip
+from stmg.evaluation.inputs import Subject, open_model, read_source_size
 from stmg.evaluation.machine import busy_warning, this_machine
-from stmg.evaluation.measuring.accuracy import ConfusionMatrix
-from stmg.evaluation.measuring.clip import Clip, read_clip, split_videos
-from stmg.evaluation.measuring.live import run_live
-from stmg.evaluation.measuring.memory import peak_memory
-from stmg.evaluation.measuring.speed import TURN, Times, mean_ms, time_interleaved, time_passes, value_range
-from stmg.evaluation.method import BASE, ONLINE, Method
-from stmg.evaluation.results import (
-    BenchmarkResult,
-    BenchmarkRow,
-    PassRow,
-    RealtimeRow,
-    Size,
-    SizeBenchmark,
-    percent,
-)
+from stmg.evaluation.measure import count_frames, measure_speed
+from stmg.evaluation.memory import peak_memory
+from stmg.evaluation.meter import Meter
+from stmg.evaluation.results import BenchmarkResult, SizeBenchmark
+from stmg.evaluation.rows import Row
+from stmg.evaluation.speed import TURN, mean_ms, median_ratio, value_range
+from stmg.evaluation.streams import Stream, open_streams
+from stmg.evaluation.way import BASE, Size, Way, describe_settings
 from stmg.models.load import resolve
 from stmg.models.spec import ModelSpec, as_spec
 from stmg.streaming.settings import Mode, check_mode
@@ -42,14 +32,14 @@ MEMORY_FRAMES = 12
 RATE = 15.0  # frames per second of a source that does not know its own
 
 
-class Progress(NamedTuple):
+class BenchmarkProgress(NamedTuple):
     """How far a benchmark is."""
 
     size: Size
-    method: Method
+    way: Way
     done: int
     total: int
-    """Frames at this size, of all methods and repeats."""
+    """Frames at this size, of all ways and repeats."""
 
 
 def benchmark(
@@ -64,7 +54,7 @@ def benchmark(
     baselines: bool = False,
     smaller: Sequence[str] = (),
     beside: Sequence[str | Path] = (),
-    on_frame: Callable[[Progress], None] | None = None,
+    on_frame: Callable[[BenchmarkProgress], None] | None = None,
 ) -> BenchmarkResult:
     """FPS, latency, MACs and memory of a model in each mode, beside its base network; mIoU if there are labels.
 
@@ -73,7 +63,7 @@ def benchmark(
 
     model: what `stmg.load` takes, or a bare network such as ddrnet39, which may be without weights here.
     source: a dataset, of which its split `val` is used, or a video.
-    sizes: frame sizes to measure at; if none is given, what the model is meant for.
+    sizes: frame sizes to measure at; if none is given, that at which `segment` computes the video.
     mode: offline, online or realtime alone; if not given, all of them.
     rate: frames per second in realtime; if not given, the source's own, 15 if that is unknown.
     baselines: also copied labels, warped logits and half resolution, and streams at other budgets.
@@ -90,13 +80,13 @@ def benchmark(
     runs: list[SizeBenchmark] = []
     interrupted = False
     for size in sizes or (None,):
-        subject = open_model(spec, size)
+        subject = open_model(spec, size, source=None if size else read_source_size(source))
         try:
             clip = read_clip(str(source), subject.size, frames)
             clip = clip._replace(rate=rate or clip.rate or RATE)
             at_size = spec.with_options(size=subject.size)
-            entries = make_entries(subject, at_size, clip, modes, baselines, smaller, beside)
-            runs.append(_Measurement(subject, entries, clip, repeats, on_frame).run(modes))
+            streams = open_streams(subject, at_size, clip, modes, baselines, smaller, beside)
+            runs.append(_measure_size(subject, streams, clip, modes, repeats, on_frame))
         except KeyboardInterrupt:
             if not runs:
                 raise
@@ -113,167 +103,74 @@ def benchmark(
     )
 
 
-class _Pass(NamedTuple):
-    """A method over all frames, in one of the modes it can be run in."""
+def _measure_size(
+    subject: Subject,
+    streams: Sequence[Stream],
+    clip: Clip,
+    modes: Sequence[Mode],
+    repeats: int,
+    on_frame: Callable[[BenchmarkProgress], None] | None,
+) -> SizeBenchmark:
+    """Every way over the clip, at one size."""
+    num_classes = clip.dataset.num_classes if clip.dataset else 0
+    meters = {stream.way: Meter(num_classes) for stream in streams}
+    scored = {stream.way for stream in streams if stream.scored}
+    first: list[FrameResult] = []
+    total, done = count_frames(streams, len(clip.frames), repeats), 0
 
-    method: Method
-    mode: Mode
+    def add(way: Way, index: int, result: FrameResult) -> None:
+        meters[way].add(result, clip.truths[index] if way in scored else None)
+        if not first:
+            first.append(result)
 
+    def progress(way: Way, frames: int) -> None:
+        nonlocal done
+        done += frames
+        if on_frame is not None:
+            on_frame(BenchmarkProgress(subject.size, way, done, total))
 
-class _Measurement:
-    """Every method over the clip, at one size."""
-
-    def __init__(
-        self,
-        subject: Subject,
-        entries: dict[Method, Entry],
-        clip: Clip,
-        repeats: int,
-        on_frame: Callable[[Progress], None] | None,
-    ) -> None:
-        self.subject, self.entries, self.clip, self.repeats = subject, entries, clip, repeats
-        num_classes = clip.dataset.num_classes if clip.dataset else 0
-        self.counts = {method: ConfusionMatrix(num_classes) for method, entry in entries.items() if entry.scored}
-        self.stepped, self.offline, self.live = (
-            {method: entry for method, entry in entries.items() if entry.mode == mode} for mode in MODES
-        )
-        self.passes = self._choose_passes()
-        self.first: FrameResult | None = None
-        self._on_frame, self._done = on_frame, 0
-        turns = len(self.stepped) * repeats
-        passes = len(self.offline) + len(self.passes) * repeats
-        self._total = len(clip.frames) * (turns + passes + len(self.live))
-
-    def run(self, modes: Sequence[Mode]) -> SizeBenchmark:
-        clip = self.clip
-        times = self._time_turns()
-        by_wall = self._time_passes()
-        assert self.first is not None
-        draw_ms = mean_ms(self.first.plot)
-        outside_ms = (clip.read_ms or 0.0) + draw_ms
-        measured = [
-            self._row(method, by_wall if method in self.offline else times, outside_ms)
-            for method in self.entries
-            if method not in self.live
-        ]
-        return SizeBenchmark(
-            size=self.subject.size,
-            frames=len(clip.frames),
-            frames_per_turn=TURN,
-            settings="; ".join(describe_settings(self.subject.segmenter, mode) for mode in modes),
-            runtime=self.subject.segmenter.runtime.description,
-            read_ms=None if clip.read_ms is None else round(clip.read_ms, 3),
-            draw_ms=round(draw_ms, 3),
-            rows=tuple(measured),
-            passes=tuple(_pass_row(method, by_wall) for method in by_wall),
-            realtime=tuple(self._play_live(method, entry) for method, entry in self.live.items()),
-        )
-
-    def _choose_passes(self) -> list[_Pass]:
-        """What is timed over whole passes: offline, and for comparison the base network and online beside it.
-
-        Offline computes several frames at once where that is faster. So may the base network: it runs both ways.
-        """
-        chosen: dict[_Pass, None] = {}
-        for method in self.offline:
-            for each in (BASE, method.reference, replace(method.reference, kind="online"), method):
-                if each in self.entries:
-                    chosen[_Pass(each, self.entries[each].mode)] = None
-                    if each.kind == "base":
-                        chosen[_Pass(each, "offline")] = None
-        return list(chosen)
-
-    def _time_turns(self) -> dict[Method, Times]:
-        """What can be stepped, in turns."""
-
-        def add(method: Method, repeat: int, index: int, result: FrameResult) -> None:
-            if repeat == 0:
-                self._score(method, index, result)
-            if self.first is None:
-                self.first = result
-            self._progress(method, 1)
-
-        steppers = {method: entry.stepper for method, entry in self.stepped.items()}
-        return time_interleaved(steppers, self.clip.frames, self.repeats, add, self.clip.starts)
-
-    def _time_passes(self) -> dict[Method, Times]:
-        """Whole passes, of a method in several modes the fastest one.
-
-        Before them each offline stream runs once, uncounted, to be scored.
-        """
-        videos = split_videos(self.clip)
-
-        def play(each: _Pass) -> Iterator[FrameResult]:
-            for video in videos:
-                yield from self.entries[each.method].segmenter.stream(video, mode=each.mode)
-
-        with ExitStack() as exact:
-            for each in self.passes:
-                exact.enter_context(self.entries[each.method].stepper.runtime.exact_patterns())
-            for method in self.offline:
-                for index, result in enumerate(play(_Pass(method, "offline"))):
-                    self._score(method, index, result)
-                    self._progress(method, 1)
-            streams = {each: partial(play, each) for each in self.passes}
-            frames = len(self.clip.frames)
-            times = time_passes(streams, self.repeats, lambda each: self._progress(each.method, frames))
-        slowest_first = sorted(times, key=lambda each: float(np.median(times[each].fps())))
-        fastest = {each.method: times[each] for each in slowest_first}
-        return {each.method: fastest[each.method] for each in self.passes}
-
-    def _row(self, method: Method, times: dict[Method, Times], outside_ms: float) -> BenchmarkRow:
-        entry, mine = self.entries[method], times[method]
-        sample = [Frame(frame.image) for frame in self.clip.frames[:MEMORY_FRAMES]]
-        recorded = method in (BASE, ONLINE)
-        to_model = None if method.reference == BASE else mine.ratios(times[BASE])
-        memory = None if entry.spec is None else peak_memory(partial(resolve, entry.spec), sample, entry.mode)
-        return BenchmarkRow(
-            method=method,
-            miou=self._miou(method),
-            timing=mine.relative_to(times[method.reference], outside_ms),
-            model_gain=None if to_model is None else round(float(np.median(to_model)), 4),
-            model_gain_range=None if to_model is None else value_range(to_model),
-            peak_memory=memory,
-            latencies=tuple(round(ms, 3) for ms in mine.repeats[0]) if recorded else (),
-            levels=tuple(mine.levels) if recorded else (),
-        )
-
-    def _play_live(self, method: Method, entry: Entry) -> RealtimeRow:
-        frames, rate = self.clip.frames, self.clip.rate
-        assert rate is not None
-        shown: list[FrameResult] = []
-        live = run_live(entry.segmenter, split_videos(self.clip), rate, shown.append)
-        for index, result in enumerate(shown):
-            self._score(method, index, result)
-        self._progress(method, len(frames))
-        return RealtimeRow(
-            method=method,
-            rate=round(rate, 3),
-            miou=self._miou(method),
-            latency=live.latency,
-            mean_age=live.mean_age,
-            p95_age=live.p95_age,
-            network_runs=live.network_runs,
-            frames=len(frames),
-            dropped=live.dropped,
-            stale=live.stale,
-        )
-
-    def _score(self, method: Method, index: int, result: FrameResult) -> None:
-        truth = self.clip.truths[index]
-        if truth is not None and method in self.counts:
-            self.counts[method].add(result.labels, truth)
-
-    def _miou(self, method: Method) -> float | None:
-        return percent(self.counts[method].mean_iou()) if method in self.counts else None
-
-    def _progress(self, method: Method, frames: int) -> None:
-        self._done += frames
-        if self._on_frame is not None:
-            self._on_frame(Progress(self.subject.size, method, self._done, self._total))
+    speeds = measure_speed(streams, clip, repeats, add, progress)
+    draw_ms = mean_ms(first[0].plot)
+    outside_ms = (clip.read_ms or 0.0) + draw_ms
+    sample = [Frame(frame.image) for frame in clip.frames[:MEMORY_FRAMES]]
+    rows: list[Row] = []
+    notes: list[str] = []
+    for stream in streams:
+        row = speeds.timed(meters[stream.way].row(stream.way, stream.settings), outside_ms)
+        if row.live is None:
+            times = speeds.of(stream.way)
+            if stream.way.reference != BASE:
+                to_model = times.ratios((speeds.passes if stream.way.mode == "offline" else speeds.stepped)[BASE])
+                row = replace(row, model_gain=median_ratio(to_model), model_gain_range=value_range(to_model))
+            if stream.way in (BASE, Way(kind="online")):
+                latencies = tuple(round(ms, 3) for ms in times.repeats[0])
+                row = replace(row, latencies=latencies, frame_levels=tuple(times.levels))
+            memory, note = _probe_memory(stream, sample)
+            row = replace(row, peak_memory=memory)
+            notes += [note] if note else []
+        rows.append(row)
+    return SizeBenchmark(
+        size=subject.size,
+        frames=len(clip.frames),
+        frames_per_turn=TURN,
+        settings="; ".join(describe_settings(subject.segmenter, mode) for mode in modes),
+        runtime=subject.segmenter.runtime.description,
+        read_ms=None if clip.read_ms is None else round(clip.read_ms, 3),
+        draw_ms=round(draw_ms, 3),
+        rows=tuple(row for row in rows if row.live is None),
+        passes=tuple(speeds.timed_pass(way) for way in speeds.passes),
+        realtime=tuple(row for row in rows if row.live is not None),
+        notes=tuple(notes),
+    )
 
 
-def _pass_row(method: Method, times: dict[Method, Times]) -> PassRow:
-    fps, ratios = times[method].fps(), times[method].ratios(times[method.reference])
-    middle, gain = (round(float(np.median(values)), 4) for values in (fps, ratios))
-    return PassRow(method, middle, value_range(fps), gain, value_range(ratios))
+def _probe_memory(stream: Stream, sample: Sequence[Frame]) -> tuple[int | None, str]:
+    """Peak bytes of a process of its own; None and a note if that crashed, which must not lose what was measured."""
+    if stream.spec is None:
+        return None, ""
+    try:
+        return peak_memory(partial(resolve, stream.spec), sample, stream.way.mode), ""
+    except Exception as error:  # the process was killed, or whatever a user's network raises in it
+        reason = str(error).strip().splitlines()
+        said = f"{type(error).__name__}{f': {reason[0]}' if reason else ''}"
+        return None, f"the memory of {stream.way.name} could not be measured ({said})"

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal
 
-from stmg.data.dataset import Dataset, Video
-from stmg.evaluation.inputs import EVERY_FRAME, Model, Subject, open_data, open_model
-from stmg.evaluation.lanes import Answer, OfflineLane, SteppedLane, make_lanes
+from stmg.data.catalogue import open_dataset
+from stmg.data.dataset import Dataset
+from stmg.errors import SettingsError
+from stmg.evaluation.accuracy import Consistency, Correspondence
+from stmg.evaluation.inputs import Model, open_data, open_model, read_source_size
 from stmg.evaluation.machine import this_machine
-from stmg.evaluation.measuring.accuracy import ConfusionMatrix, Consistency, Correspondence
-from stmg.evaluation.measuring.meters import StreamMeter
-from stmg.evaluation.measuring.streams import StreamFigures, read_frames
-from stmg.evaluation.results import EvaluationResult, FrameRecord, PairScores, Size, percent
+from stmg.evaluation.measure import Moment, run_beside
+from stmg.evaluation.meter import DetailedMeter, Meter
+from stmg.evaluation.results import EvaluationResult, PairScores
+from stmg.evaluation.rows import FrameRecord, percent
+from stmg.evaluation.streams import Stream, exact_patterns, open_way
 from stmg.evaluation.thumbnails import Thumbnails
+from stmg.evaluation.way import BASE, OFFLINE, ONLINE, Size, Way, chosen_settings
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.flow import warp
 from stmg.streaming.motion import NoMotion
 from stmg.streaming.schedulers import FixedPeriod, Level
-from stmg.streaming.settings import Mode
+from stmg.streaming.settings import Mode, check_mode
 from stmg.streaming.state import FrameResult
-from stmg.video.frames import Frame, Image
+from stmg.video.frames import Image
 from stmg.video.labels import Labels
 
+NETWORK_INTERVALS = (1, 2, 4)
 MAX_RECORDS = 2000  # frames that are recorded one by one
 
 
@@ -47,7 +53,7 @@ def evaluate(
 
     model: a segmenter, or what `stmg.load` makes one from.
     data: a dataset, or where it is; on videos without labels only the agreement with the base network is measured.
-    size: (height, width) of the frames; if not given, what the model is meant for, 360x480 if it takes any.
+    size: (height, width) of the frames; if not given, that at which `segment` computes the video.
     limit: frames of each video.
     mode: offline, online or realtime alone; if not given, online and offline.
     network_intervals: of realtime, how many frame intervals the network takes, each evaluated exactly with that delay;
@@ -59,26 +65,37 @@ def evaluate(
     After Ctrl-C the result is that of the frames until then, and `interrupted` is True.
 
         result = stmg.evaluate("lite0-camvid", "data/camvid")
-        result.base.miou, result.mode("online").scores.miou, result.mode("offline").scores.miou
+        result.base.miou, result.mode("online").miou, result.mode("offline").miou
     """
-    subject = open_model(model, size, name)
-    dataset = open_data(data, split, subject)
-    run = _Evaluation(
-        subject, dataset, make_lanes(subject.segmenter, dataset.num_classes, mode, network_intervals), on_frame
-    )
+    ways = list_ways(mode, network_intervals)
+    found = data if isinstance(data, Dataset) else open_dataset(data)
+    subject = open_model(model, size, name, source=None if size else read_source_size(found, split))
+    dataset = open_data(found, split, subject)
+    segmenter = subject.segmenter
+    chosen = subject.chosen
+    if mode is None:
+        ways = [way for way in ways if segmenter.settings.can_run(way.mode)]
+    modes = [replace(way, settings=chosen_settings(segmenter, chosen, way.mode)) for way in ways]
+    streams = [open_way(way, segmenter) for way in (BASE, *modes)]
+    run = _Evaluation(segmenter, streams, dataset.num_classes, on_frame)
     pairs = None
-    # Exports have to compute exactly the blocks that were chosen, or another stream than this one is measured.
-    with subject.segmenter.runtime.exact_patterns():
+    with exact_patterns(streams):
         try:
             for video in dataset.videos(split):
-                run.add_video(video, limit)
+                run.start_video()
+                with closing(run_beside(streams, video, subject.size, limit)) as moments:  # type: ignore[type-var]
+                    for moment in moments:
+                        run.add(moment)
             if paper_protocol and any(video.labeled for video in dataset.videos(split)):
-                pairs = evaluate_pairs(subject.segmenter, dataset, split, subject.size, limit)
+                pairs = evaluate_pairs(segmenter, dataset, split, subject.size, limit)
         except KeyboardInterrupt:
             if not run.records:
                 raise
             run.interrupted = True
-    modes = tuple(lane.scores(dataset.class_names) for lane in run.lanes)
+    base, *rows = (
+        meter.detailed_row(stream.way, dataset.class_names, stream.settings)
+        for stream, meter in zip(streams, run.meters, strict=True)
+    )
     return EvaluationResult(
         machine=this_machine(),
         model=subject.name,
@@ -86,10 +103,10 @@ def evaluate(
         data=dataset.name,
         split=split,
         size=subject.size,
-        settings=modes[0].settings,
-        runtime=subject.segmenter.runtime.description,
-        base=run.base_meter.scores(dataset.class_names),
-        modes=modes,
+        settings=rows[0].settings,
+        runtime=segmenter.runtime.description,
+        base=base,
+        modes=tuple(rows),
         truth_consistency=percent(run.truth_consistency.mean_iou()),
         motion=dict(run.motion),
         frames=tuple(run.records),
@@ -98,22 +115,37 @@ def evaluate(
     )
 
 
+def list_ways(mode: str | None, network_intervals: Sequence[int] | None) -> list[Way]:
+    """What runs beside the base network: online and offline if no mode is chosen."""
+    if mode is not None:
+        check_mode(mode)
+    if network_intervals is not None and mode != "realtime":
+        raise SettingsError(f"network_intervals are for realtime; mode is {mode or 'not given'}")
+    intervals = NETWORK_INTERVALS if network_intervals is None else network_intervals
+    if not intervals or any(each < 1 for each in intervals):
+        raise SettingsError(f"network_intervals are whole numbers from 1; got {', '.join(map(str, intervals))}")
+    if mode == "realtime":
+        kinds: tuple[Literal["realtime", "copied-labels"], ...] = ("realtime", "copied-labels")
+        return [Way(kind=kind, intervals=each) for each in intervals for kind in kinds]
+    return [way for way in (ONLINE, OFFLINE) if mode in (None, way.mode)]
+
+
 def evaluate_pairs(
     segmenter: VideoSegmenter, dataset: Dataset, split: str, size: Size, limit: int | None
 ) -> PairScores:
     """The paper's protocol: each labeled frame given the frame before it as its key frame, whatever came earlier."""
     between = Level.PARTIAL if segmenter.runtime.has_mask_generator else Level.CARRY
     pairs = segmenter.another(mode="online", scheduler=FixedPeriod(2, between), fusion=0, max_change=None)
-    whole = segmenter.another(**EVERY_FRAME)
-    base, stream = (StreamFigures(ConfusionMatrix(dataset.num_classes)) for _ in range(2))
-    with segmenter.runtime.exact_patterns():
+    whole = open_way(BASE, segmenter)
+    base, stream = Meter(dataset.num_classes), Meter(dataset.num_classes)
+    with exact_patterns([whole]):
         for video in dataset.videos(split):
             for index in [index for index in video.labeled if 0 < index < (limit or len(video))]:
                 truth = video.truth(index, size)
                 pairs.reset()
                 pairs.step(video.image(index - 1, size))
                 image = video.image(index, size)
-                base.add(whole.step(image), truth)
+                base.add(whole.stepper.step(image), truth)
                 stream.add(pairs.step(image), truth)
     return PairScores(stream.num_frames, between, percent(base.counts.mean_iou()), percent(stream.counts.mean_iou()))
 
@@ -126,89 +158,53 @@ def name_mask(segmenter: VideoSegmenter, mode: Mode, result: FrameResult) -> str
     return "spatial mask" if learned else "what the flow leaves unexplained"
 
 
-class _Pending(NamedTuple):
-    """A frame that not every lane has answered."""
-
-    frame: Frame
-    truth: Labels | None
-    whole: FrameResult
-    """The base network's."""
-    answers: list[Answer | None]
-    """Of the lanes; None from the offline one, whose answers come later."""
-
-
 class _Evaluation:
-    """A segmenter in several modes and its base network over the same frames."""
+    """What the streams of an evaluation add up to; the first of them is the base network."""
 
     def __init__(
         self,
-        subject: Subject,
-        dataset: Dataset,
-        lanes: list[SteppedLane | OfflineLane],
+        segmenter: VideoSegmenter,
+        streams: Sequence[Stream],
+        num_classes: int,
         on_frame: Callable[[FrameResult], None] | None,
     ) -> None:
-        self.segmenter, self.size = subject.segmenter, subject.size
-        self.base = self.segmenter.another(**EVERY_FRAME)
-        self.lanes, self.on_frame = lanes, on_frame
-        self.base_meter = StreamMeter(dataset.num_classes)
-        self.truth_consistency = Consistency(dataset.num_classes)
+        self.meters = [DetailedMeter(num_classes) for _ in streams]
+        self.truth_consistency = Consistency(num_classes)
         self.motion: Counter[str] = Counter()
         self.records: list[FrameRecord] = []
         self.thumbnails = Thumbnails()
         self.interrupted = False
+        self._segmenter, self._mode, self._on_frame = segmenter, streams[1].way.mode, on_frame
 
-    def add_video(self, video: Video, limit: int | None) -> None:
-        """A video from a fresh start. A frame counts when every lane has answered it, so that all count the same."""
-        self.base.reset()
-        self.base_meter.consistency.forget()
-        for lane in self.lanes:
-            lane.start_video()
+    def start_video(self) -> None:
+        """The next frame does not follow from the last one."""
+        for meter in self.meters:
+            meter.start_video()
         self._image: Image | None = None
         self._truth: Labels | None = None
-        waiting: deque[_Pending] = deque()
 
-        def feed() -> Iterator[Frame]:
-            for index, frame in read_frames(video, self.size, limit):
-                whole = self.base.step(frame)
-                answers = [None if isinstance(lane, OfflineLane) else lane.answer(frame, whole) for lane in self.lanes]
-                waiting.append(_Pending(frame, video.truth(index, self.size), whole, answers))
-                yield frame
-
-        offline = next((lane for lane in self.lanes if isinstance(lane, OfflineLane)), None)
-        if offline is None:
-            for _ in feed():
-                pending = waiting.popleft()
-                self._add(pending, [answer for answer in pending.answers if answer is not None])
-            return
-        with closing(offline.answers(feed())) as late:
-            for answer in late:
-                pending = waiting.popleft()
-                self._add(pending, [answer if each is None else each for each in pending.answers])
-
-    def _add(self, pending: _Pending, answers: list[Answer]) -> None:
+    def add(self, moment: Moment) -> None:
         """The next frame, answered by all; truth is used where there is any."""
-        frame, truth, whole = pending.frame, pending.truth, pending.whole
-        correspondence = None if self._image is None else Correspondence(self._image, frame.image)
-        self.base_meter.add(whole, truth, correspondence, whole.labels)
-        for lane, answer in zip(self.lanes, answers, strict=True):
-            lane.meter.add(answer.result, truth, correspondence, whole.labels, answer.distance)
-            lane.count(answer)
+        image, truth = moment.frame.image, moment.truth
+        correspondence = None if self._image is None else Correspondence(self._image, image)
+        whole, result = moment.answers[0].result, moment.answers[1].result
+        for meter, answer in zip(self.meters, moment.answers, strict=True):
+            meter.add_beside(answer, whole, truth, correspondence)
         if truth is None or self._truth is None:
             self.truth_consistency.forget()
         if truth is not None:
             self.truth_consistency.add(truth, correspondence)
-        result = answers[0].result
         if correspondence is not None and truth is not None and self._truth is not None:
-            still = isinstance(self.segmenter.settings.motion, NoMotion)
+            still = isinstance(self._segmenter.settings.motion, NoMotion)
             before = self._truth if still else warp(self._truth, correspondence.flow, nearest=True)
-            self.thumbnails.add_masks(result, truth, before, name_mask(self.segmenter, self.lanes[0].mode, result))
+            self.thumbnails.add_masks(result, truth, before, name_mask(self._segmenter, self._mode, result))
         self.thumbnails.add(result)
         self.motion[result.motion] += 1
         if len(self.records) < MAX_RECORDS:
             self.records.append(_record(result))
-        self._image, self._truth = frame.image, truth
-        if self.on_frame is not None:
-            self.on_frame(result)
+        self._image, self._truth = image, truth
+        if self._on_frame is not None:
+            self._on_frame(result)
 
 
 def _record(result: FrameResult) -> FrameRecord:

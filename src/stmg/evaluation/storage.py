@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from stmg.errors import DataError, SettingsError
+from stmg.evaluation.plots import draw_plots
 from stmg.evaluation.results import (
     AblationResult,
     BenchmarkResult,
@@ -17,12 +18,11 @@ from stmg.evaluation.results import (
     Result,
     TuneResult,
 )
-from stmg.evaluation.views.plots import draw_plots
 from stmg.files import build_from_file, path_inside, read_mapping, write_atomically
 
 PNG = b"\x89PNG\r\n\x1a\n"  # how such files begin
-FORMAT = 3
-"""Of the JSON files; any other is refused."""
+FORMAT = 4
+"""Of the JSON files. Format 3 is read, but for those of `tune`; any other is refused."""
 KINDS: dict[str, type[Result]] = {
     kind.kind: kind for kind in (EvaluationResult, BenchmarkResult, AblationResult, TuneResult)
 }
@@ -54,8 +54,13 @@ def read_result(path: Path) -> Result:
     if not isinstance(kind, str) or kind not in KINDS:
         raise DataError(f"{path} is no result of stmg evaluate, benchmark, ablate or tune")
     written = content.pop("format", None)
-    if written != FORMAT:
-        which = "an earlier" if written is None else "another"
+    if written == 3 and kind in _UPGRADES:
+        try:
+            content = _UPGRADES[kind](content)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise DataError(f"{path} is damaged: {error}") from None
+    elif written != FORMAT:
+        which = "an earlier" if written is None or written == 3 else "another"
         command = content.get("command")
         again = f": {command}" if isinstance(command, str) and command else ""
         raise DataError(f"{path} was written by {which} version of stmg; measure again{again}")
@@ -89,3 +94,58 @@ def _read_picture(path: Path, picture: Picture) -> Picture:
     if not png.startswith(PNG):
         raise DataError(f"{path} is damaged: pictures.file: {picture.file} is no PNG")
     return replace(picture, png=png)
+
+
+def _upgrade_evaluation(content: Mapping[str, Any]) -> dict[str, Any]:
+    """From format 3, in which the scores of a stream were a level below its mode."""
+
+    def stream(mode: Mapping[str, Any]) -> dict[str, Any]:
+        rest = {name: mode[name] for name in ("settings", "network_share", "mean_distance", "stale_share")}
+        way = {"kind": "copied-labels" if mode["copied"] else mode["mode"], "intervals": mode["network_intervals"]}
+        return {"way": way, **rest, **mode["scores"]}
+
+    base = {"way": {"kind": "base"}, "network_share": 100.0, "mean_distance": 0.0, "stale_share": 0.0}
+    return {**content, "base": {**base, **content["base"]}, "modes": [stream(mode) for mode in content["modes"]]}
+
+
+def _upgrade_benchmark(content: Mapping[str, Any]) -> dict[str, Any]:
+    """From format 3, in which whole passes and realtime had rows of their own kinds."""
+    live_fields = ("rate", "latency", "mean_age", "p95_age", "network_runs", "dropped", "stale")
+
+    def timed(row: Mapping[str, Any]) -> dict[str, Any]:
+        rest = {name: value for name, value in row.items() if name not in ("method", "timing", "levels")}
+        timing = {name: value for name, value in row["timing"].items() if name != "cost"}
+        shares = [{"level": each["level"], "share": each["share"]} for each in timing["levels"]]
+        rest |= {"cost": row["timing"]["cost"], "frame_levels": row["levels"], "levels": shares}
+        return {"way": row["method"], "timing": timing, **rest}
+
+    def whole_pass(row: Mapping[str, Any]) -> dict[str, Any]:
+        return {"way": row["method"], "timing": {name: value for name, value in row.items() if name != "method"}}
+
+    def live(row: Mapping[str, Any]) -> dict[str, Any]:
+        measured = {name: row[name] for name in live_fields}
+        return {"way": row["method"], "miou": row["miou"], "frames": row["frames"], "live": measured}
+
+    def at_size(run: Mapping[str, Any]) -> dict[str, Any]:
+        rows = [{"frames": run["frames"], **timed(row)} for row in run["rows"]]
+        passes, realtime = [whole_pass(row) for row in run["passes"]], [live(row) for row in run["realtime"]]
+        return {**run, "rows": rows, "passes": passes, "realtime": realtime}
+
+    return {**content, "sizes": [at_size(run) for run in content["sizes"]]}
+
+
+def _upgrade_ablation(content: Mapping[str, Any]) -> dict[str, Any]:
+    """From format 3, in which rows had a name only."""
+
+    def row(old: Mapping[str, Any], kind: str = "ablation") -> dict[str, Any]:
+        same = {name: old[name] for name in ("miou", "miou_std", "seeds", "cost", "kept_blocks")}
+        timing = None if old["fps"] is None else {"fps": old["fps"], "gain": old["gain"]}
+        way = {"kind": kind, "title": old["name"] if kind == "ablation" else None}
+        levels = [{"level": "key", "share": old["key_share"]}]
+        return {"way": way, "levels": levels, "timing": timing, "frames": content["frames"], **same}
+
+    tables = [{**table, "rows": [row(each) for each in table["rows"]]} for table in content["tables"]]
+    return {**content, "base": row(content["base"], "base"), "tables": tables}
+
+
+_UPGRADES = {"evaluation": _upgrade_evaluation, "benchmark": _upgrade_benchmark, "ablation": _upgrade_ablation}

@@ -32,7 +32,7 @@ class Server(uvicorn.Server):
         self._service = service
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._service.disconnect()
+        self._service.send_away()
         await super().shutdown(sockets)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from stmg.data.clips import UNLABELED, TrainingClips
 from stmg.data.dataset import Dataset, Video
-from stmg.evaluation.measuring.accuracy import ConfusionMatrix
+from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, find_logits
 from stmg.models.card import Card
 from stmg.models.names import WEIGHTS, find_checkpoint

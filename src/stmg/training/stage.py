@@ -16,7 +16,7 @@ from stmg.data.catalogue import open_dataset
 from stmg.data.clips import TrainingClip, TrainingClips, clip_numbers
 from stmg.data.dataset import Dataset
 from stmg.errors import ModelError, SettingsError, StmgError
-from stmg.evaluation.measuring.accuracy import ConfusionMatrix
+from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import AcceleratedNetwork, find_logits
 from stmg.gating.folding import fold_batch_norm
 from stmg.gating.normalize import NormalizeImage

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from stmg.data.clips import UNLABELED, TrainingClips, is_moving
 from stmg.data.dataset import Dataset, Video
 from stmg.errors import SettingsError
-from stmg.evaluation.measuring.streams import base_cost, run_stream, stream_figures
+from stmg.evaluation.measure import base_cost, measure_stream, run_beside
+from stmg.evaluation.streams import Stream
+from stmg.evaluation.way import ONLINE
 from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate
 from stmg.gating.aggregation import aggregate, downscale
 from stmg.gating.mask_generator import SoftMasks
@@ -237,21 +239,23 @@ class StmgStage(SegmentationStage):
         if not videos:
             return {}
         segmenter = self._segmenter(network, device)
-        figures = stream_figures(segmenter, replace(self.dataset, splits={data.val: videos}), data.val, data.size)
+        meter = measure_stream(segmenter, replace(self.dataset, splits={data.val: videos}), data.val, data.size)
         return {
-            **self.accuracy(figures.counts),
-            "keep_ratio": figures.kept_share,
-            "macs": figures.macs_share(base_cost(segmenter, data.size)),
+            **self.accuracy(meter.counts),
+            "keep_ratio": meter.kept_share,
+            "macs": meter.macs_share(base_cost(segmenter.runtime, data.size)),
         }
 
     def draw(self, network: nn.Module, device: torch.device) -> Image | None:
         """Image, spatial mask, labels and truth of three partial frames."""
         assert isinstance(network, AcceleratedNetwork)
         rows = []
-        segmenter, videos = self._segmenter(network, device), self._moving_videos()[:1]
-        for result, truth in run_stream(segmenter, videos, self.recipe.data.size, 2 * ROWS * PERIOD):
-            if truth is not None and result.index % (2 * PERIOD) == PERIOD - 1 and result.changed is not None:
-                rows.append(_draw_row(result, truth, self.dataset))
+        stream = Stream(ONLINE, self._segmenter(network, device))
+        for video in self._moving_videos()[:1]:
+            for moment in run_beside([stream], video, self.recipe.data.size, 2 * ROWS * PERIOD):
+                result, truth = moment.answers[0].result, moment.truth
+                if truth is not None and result.index % (2 * PERIOD) == PERIOD - 1 and result.changed is not None:
+                    rows.append(_draw_row(result, truth, self.dataset))
         return np.vstack(rows[:ROWS]) if rows else None
 
     def finish(self, network: nn.Module) -> tuple[AcceleratedNetwork, Card]:

@@ -1,0 +1,167 @@
+"""Meters: everything that one stream gives and costs, added up frame by frame into its row."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from stmg.evaluation.accuracy import BoundaryIou, ConfusionMatrix, Consistency, Correspondence
+from stmg.evaluation.rows import ClassIou, DistanceScore, FrameCost, LevelShare, Row, percent
+from stmg.evaluation.way import Way
+from stmg.streaming.cost import Cost
+from stmg.streaming.schedulers import Level
+from stmg.streaming.state import FrameResult
+from stmg.video.labels import Labels
+
+
+class Answer(NamedTuple):
+    """What a stream gave for a frame."""
+
+    result: FrameResult
+    distance: int
+    """Frames to the one that the labels come from."""
+    computed: bool
+    """True if the frame was given to the network."""
+
+
+class Meter:
+    """Adds up accuracy and cost of one stream."""
+
+    def __init__(self, num_classes: int) -> None:
+        self.counts = ConfusionMatrix(num_classes)
+        self.levels: Counter[Level] = Counter()
+        self.costs: list[Cost | None] = []
+        """Executed by each frame; None where it is not known."""
+        self.kept_shares: list[float] = []
+        """Of each partial frame, the share of the blocks that ran."""
+
+    def add(self, result: FrameResult, truth: Labels | None) -> None:
+        if truth is not None:
+            self.counts.add(result.labels, truth)
+        self.levels[result.level] += 1
+        self.costs.append(result.cost)
+        if result.level is Level.PARTIAL and result.keep:
+            self.kept_shares.append(result.kept_blocks / len(result.keep))
+
+    @property
+    def miou(self) -> float:
+        """In percent."""
+        return 100 * self.counts.mean_iou()
+
+    @property
+    def num_frames(self) -> int:
+        return self.levels.total()
+
+    @property
+    def cost(self) -> Cost | None:
+        """Executed by a mean frame; None where it cannot be counted."""
+        return mean_cost(self.costs)
+
+    @property
+    def kept_share(self) -> float:
+        """Of the blocks on partial frames, those that ran, in percent; NaN without partial frames."""
+        return 100 * float(np.mean(self.kept_shares)) if self.kept_shares else float("nan")
+
+    def macs_share(self, whole: Cost | None) -> float:
+        """Executed MACs of a mean frame as a share of `whole`, in percent; NaN where they are not counted."""
+        return 100 * self.cost.macs / whole.macs if self.cost and whole and whole.macs else float("nan")
+
+    def share(self, level: Level) -> float:
+        """Of the frames, in percent."""
+        return 100 * self.levels[level] / max(1, self.num_frames)
+
+    def row(self, way: Way, settings: str = "") -> Row:
+        """What was added up, as a row."""
+        return Row(
+            way=way,
+            settings=settings,
+            frames=self.num_frames,
+            miou=percent(self.counts.mean_iou()),
+            levels=tuple(LevelShare(level, round(self.share(level), 2)) for level in Level),
+            kept_blocks=None if math.isnan(self.kept_share) else round(self.kept_share, 2),
+            cost=FrameCost.of(self.cost),
+        )
+
+
+class DetailedMeter(Meter):
+    """A meter that also compares with the base network on the same frames, by class, boundary, time and distance."""
+
+    def __init__(self, num_classes: int) -> None:
+        super().__init__(num_classes)
+        self.boundary = BoundaryIou(num_classes)
+        self.consistency = Consistency(num_classes)
+        self.agreement = ConfusionMatrix(num_classes)
+        self.by_distance: dict[int, _DistanceCounts] = {}
+        self._distances = self._computed = self._stale = 0
+
+    def start_video(self) -> None:
+        """The next frame does not follow from the last one."""
+        self.consistency.forget()
+
+    def add_beside(
+        self, answer: Answer, base: FrameResult, truth: Labels | None, correspondence: Correspondence | None
+    ) -> None:
+        """The next frame, beside the base network's result of it."""
+        labels = answer.result.labels
+        self.add(answer.result, truth)
+        self.consistency.add(labels, correspondence)
+        self.agreement.add(labels, base.labels)
+        self._distances += answer.distance
+        self._computed += answer.computed
+        self._stale += answer.result.stale
+        if truth is not None:
+            self.boundary.add(labels, truth)
+        if truth is not None and answer.result is not base:
+            at_distance = self.by_distance.setdefault(answer.distance, _DistanceCounts(self.counts.num_classes))
+            at_distance.add(labels, base.labels, truth)
+
+    def detailed_row(self, way: Way, class_names: Sequence[str], settings: str = "") -> Row:
+        """What was added up, as a row; that of the base network itself has nothing by distance."""
+        frames = max(1, self.num_frames)
+        classes = zip(class_names, self.counts.iou(), strict=True)
+        labeled = sum(each.num_frames for each in self.by_distance.values())
+        return replace(
+            self.row(way, settings),
+            classes=tuple(ClassIou(name, percent(float(iou))) for name, iou in classes),
+            boundary_iou=percent(self.boundary.mean()),
+            consistency=percent(self.consistency.mean_iou()),
+            agreement_pixels=percent(self.agreement.agreement()),
+            agreement_miou=percent(self.agreement.mean_iou()),
+            by_distance=tuple(each.score(at, labeled) for at, each in sorted(self.by_distance.items())),
+            network_share=round(100 * self._computed / frames, 2),
+            mean_distance=round(self._distances / frames, 3),
+            stale_share=round(100 * self._stale / frames, 2),
+        )
+
+
+class _DistanceCounts:
+    """Accuracy of a stream and of its base network on the frames of one distance."""
+
+    def __init__(self, num_classes: int) -> None:
+        self.stream, self.base = ConfusionMatrix(num_classes), ConfusionMatrix(num_classes)
+        self.num_frames = 0
+
+    def add(self, labels: Labels, base: Labels, truth: Labels) -> None:
+        self.stream.add(labels, truth)
+        self.base.add(base, truth)
+        self.num_frames += 1
+
+    def score(self, distance: int, labeled: int) -> DistanceScore:
+        """Of `labeled` frames at all distances together."""
+        share = round(100 * self.num_frames / labeled, 2)
+        return DistanceScore(distance, share, percent(self.stream.mean_iou()), percent(self.base.mean_iou()))
+
+
+def mean_cost(costs: Sequence[Cost | None]) -> Cost | None:
+    """Of a mean frame; None where one of them cannot be counted, or there is none."""
+    total = Cost()
+    for cost in costs:
+        if cost is None:
+            return None
+        total = total.plus(cost)
+    return Cost(*(round(value / len(costs)) for value in total)) if costs else None

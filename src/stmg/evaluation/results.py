@@ -1,0 +1,209 @@
+"""Results: the rows that `evaluate`, `benchmark`, `ablate` and `tune` give; JSON, tables and plots are views of them.
+
+Accuracies and shares are in percent, times in milliseconds; None stands where there was nothing to measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from stmg.errors import require
+from stmg.evaluation.machine import Machine
+from stmg.evaluation.rows import FrameRecord, Row
+from stmg.evaluation.way import BASE, Size, Way
+from stmg.streaming.schedulers import Level
+from stmg.streaming.settings import Mode
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What every result says of where it comes from."""
+
+    kind: ClassVar[str]
+    command: str = ""
+    """The command line; empty if the result was computed from Python."""
+    machine: Machine
+    model: str
+    interrupted: bool = False
+    """True if Ctrl-C ended it early: what was measured until then is there."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture that only the run itself could draw, a PNG file beside the result."""
+
+    file: str
+    caption: str
+    png: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True)
+class PairScores:
+    """The paper's protocol: each labeled frame given the frame before it as its key frame."""
+
+    frames: int
+    level: Level
+    base_miou: float | None
+    miou: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationResult(Result):
+    """Streams beside the base network on every frame."""
+
+    kind: ClassVar[str] = "evaluation"
+    data: str
+    split: str
+    size: Size
+    settings: str
+    """Of the first stream, in words."""
+    runtime: str
+    """What ran the network, in words."""
+    base: Row
+    modes: tuple[Row, ...]
+    """Of each mode; realtime once for each number of intervals, with copied labels beside it."""
+    truth_consistency: float | None
+    """The temporal consistency of the labels themselves, which bounds what a network can be blamed for."""
+    motion: dict[str, int]
+    """Frames of the first stream by where their flow came from."""
+    frames: tuple[FrameRecord, ...]
+    """The first stream's, one by one; the first of them if there are very many."""
+    paper_protocol: PairScores | None = None
+    pictures: tuple[Picture, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(len(self.modes) > 0, "modes has at least one", len(self.modes))
+
+    @property
+    def stream(self) -> Row:
+        """The first stream: online, unless another mode was chosen."""
+        return self.modes[0]
+
+    def mode(self, mode: Mode) -> Row:
+        """The first stream of a mode."""
+        return next(row for row in self.modes if row.way.mode == mode)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeBenchmark:
+    """Every way at one frame size."""
+
+    size: Size
+    frames: int
+    frames_per_turn: int
+    """How many frames a way gets before the next one has its turn."""
+    settings: str
+    runtime: str
+    read_ms: float | None
+    """Reading a frame; None if frames are rendered."""
+    draw_ms: float
+    """Drawing labels over a frame."""
+    rows: tuple[Row, ...]
+    passes: tuple[Row, ...] = ()
+    """The base network and the modes timed over whole streams by the clock on the wall, one pass after the other."""
+    realtime: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What could not be measured, and why."""
+
+    def __post_init__(self) -> None:
+        require(any(row.way == BASE for row in self.rows), "rows has one of the base network", len(self.rows))
+
+    def row(self, way: Way) -> Row:
+        """The row of a way; the base network always has one."""
+        return find_row(self.rows, way)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkResult(Result):
+    """Speed, cost and accuracy beside baselines, in turns over the same frames."""
+
+    kind: ClassVar[str] = "benchmark"
+    source: str
+    repeats: int
+    warning: str
+    """Of what disturbed the times; empty if nothing did."""
+    sizes: tuple[SizeBenchmark, ...]
+
+
+@dataclass(frozen=True)
+class AblationTable:
+    """Settings that are compared with each other."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AblationResult(Result):
+    """What each part is worth."""
+
+    kind: ClassVar[str] = "ablation"
+    data: str
+    split: str
+    size: Size
+    settings: str
+    runtime: str
+    seeds: int
+    frames: int
+    base: Row
+    tables: tuple[AblationTable, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goal:
+    """What settings should reach; None: no limit."""
+
+    max_loss: float | None = None
+    """Percent of the mIoU of the network on every frame; needs labels."""
+    max_change: float | None = None
+    """Share of the pixels, 0 to 1, whose label may differ from that of the network on every frame."""
+    target_fps: float | None = None
+    max_latency_ms: float | None = None
+    """That 95 % of the frames stay within."""
+
+    @property
+    def is_speed_only(self) -> bool:
+        return self.max_loss is None and self.max_change is None
+
+    def is_met_by(self, row: Row) -> bool:
+        """True if a row stays within every limit; what was not measured does not."""
+        latency = None if row.latency is None else row.latency.p95_ms
+        limits = ((row.loss, self.max_loss), (row.changed, self.max_change), (latency, self.max_latency_ms))
+        within = all(limit is None or (value is not None and value <= limit) for value, limit in limits)
+        return within and (self.target_fps is None or row.fps >= self.target_fps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneResult(Result):
+    """Settings tried on one part of a video, chosen by a goal, and checked on the other part."""
+
+    kind: ClassVar[str] = "tune"
+    source: str
+    size: Size
+    frames: int
+    """That settings were tried on."""
+    checked_frames: int
+    """Others, that the choice was checked on."""
+    rate: float | None
+    """Frames per second of the source; None if it is not known."""
+    runtime: str
+    goal: Goal
+    flicker: float
+    """Share of the pixels that the network itself labels differently from one frame to the next, motion followed."""
+    outcomes: tuple[Row, ...]
+    """Of each way tried; the first is the model on every frame."""
+    best: Row | None
+    """What was chosen, as estimated; None if nothing reaches the goal."""
+    check: Row | None
+    """The same, measured on frames that it was not chosen on."""
+    verdict: str
+
+    def __post_init__(self) -> None:
+        require(len(self.outcomes) > 0, "outcomes has at least one, of every frame", len(self.outcomes))
+
+
+def find_row(rows: Iterable[Row], way: Way) -> Row:
+    """The row of a way."""
+    return next(row for row in rows if row.way == way)

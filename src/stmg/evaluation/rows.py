@@ -1,0 +1,215 @@
+"""Rows: what a way to run a stream gave in accuracy, cost and speed. Every result of every verb is made of them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from stmg.errors import require
+from stmg.evaluation.way import Way
+from stmg.streaming.cost import Cost
+from stmg.streaming.schedulers import Level
+
+
+def percent(share: float) -> float | None:
+    """A share from 0 to 1 in percent, rounded as results give it; None for NaN."""
+    return None if math.isnan(share) else round(100 * share, 3)
+
+
+@dataclass(frozen=True)
+class FrameCost:
+    """Executed by a mean frame."""
+
+    macs: int
+    """Multiply-accumulates, those of the mask generator included."""
+    macs_without_head: int
+    """As the paper counts."""
+    params: int
+
+    @classmethod
+    def of(cls, cost: Cost | None) -> FrameCost | None:
+        return None if cost is None else cls(cost.macs, cost.macs - cost.head_macs, cost.params)
+
+
+@dataclass(frozen=True)
+class ClassIou:
+    """IoU of one class; None if it neither occurs nor is predicted."""
+
+    name: str
+    iou: float | None
+
+
+@dataclass(frozen=True)
+class DistanceScore:
+    """Accuracy of the frames at one distance from the frame that their labels come from."""
+
+    distance: int
+    """Frames: online since the last key frame, offline to the nearer anchor, in realtime since the anchor."""
+    share: float
+    """Of the frames with labels, in percent."""
+    miou: float | None
+    base_miou: float | None
+    """The base network's on the same frames."""
+
+
+@dataclass(frozen=True)
+class LevelShare:
+    """How many of the frames had a level, in percent."""
+
+    level: Level
+    share: float
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds from a frame handed in to its labels."""
+
+    p50_ms: float
+    p95_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True)
+class LevelLatency:
+    """Latency of the frames of one level, and their share."""
+
+    level: Level
+    share: float
+    latency: Latency
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """Speed over a stream, and beside the base network; ratios are of the same repeat, ranges over the repeats."""
+
+    fps: float
+    fps_range: tuple[float, float] | None = None
+    gain: float
+    """FPS relative to the base network's."""
+    gain_range: tuple[float, float] | None = None
+    expected_gain: float | None = None
+    """The base network's MACs relative to those executed."""
+    gain_reached: float | None = None
+    """The gain relative to the expected one."""
+    carry_overhead: float | None = None
+    """A median carried frame relative to the base network's: what every frame takes beside the network."""
+    slowest_frame: float | None = None
+    """The slowest frame, by the fastest of its repeats, relative to a median frame of the base network; None where
+    frames wait for later ones."""
+    end_to_end_fps: float | None = None
+    """With reading and drawing frames."""
+    latency: Latency | None = None
+    levels: tuple[LevelLatency, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(self.fps > 0 and self.gain > 0, "fps and gain are above 0", (self.fps, self.gain))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Live:
+    """A live stream: frames come at their own times, and the network runs in the background."""
+
+    rate: float
+    """Frames per second of the source."""
+    latency: Latency
+    """Of every answered frame but the first of a video, which waits for the network."""
+    mean_age: float
+    """Frames since the one that the labels on the screen come from."""
+    p95_age: float
+    network_runs: int
+    dropped: int
+    """Frames that were not answered, because a newer one had come."""
+    stale: int
+    """Frames answered with the labels of another scene."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What a way to run a stream gave. A field is None, or empty, if the verb does not measure it or could not.
+
+    Accuracies and shares are in percent unless stated otherwise.
+    """
+
+    way: Way
+    """What was run: rows are found by it, as in `run.row(Way(kind="copied-labels", stride=5))`."""
+    settings: str = ""
+    """How it was run, in words: scheduler, motion and so on, as they were in the end."""
+    frames: int = 0
+    miou: float | None = None
+    """None without labels, or if the model is untrained or of other classes."""
+    miou_std: float | None = None
+    """Over the seeds; None for a single run."""
+    seeds: int = 1
+    classes: tuple[ClassIou, ...] = ()
+    boundary_iou: float | None = None
+    consistency: float | None = None
+    """Temporal: mIoU of the labels of a frame and those of the frame before, warped onto it."""
+    agreement_pixels: float | None = None
+    """Pixels with the same label as the base network's."""
+    agreement_miou: float | None = None
+    by_distance: tuple[DistanceScore, ...] = ()
+    """Empty for the base network itself."""
+    network_share: float | None = None
+    """Frames that were given to the network."""
+    mean_distance: float | None = None
+    """Frames to the frame that labels come from, of a mean frame."""
+    stale_share: float | None = None
+    """Frames that still had the labels of another scene."""
+    levels: tuple[LevelShare, ...] = ()
+    kept_blocks: float | None = None
+    """Blocks that ran on partial frames."""
+    changed: float | None = None
+    """From `tune`: share of the pixels, 0 to 1, whose label differs from that of the model on every frame."""
+    loss: float | None = None
+    """From `tune`: mIoU lost relative to that of the model on every frame; below 0: a gain."""
+    cost: FrameCost | None = None
+    timing: Timing | None = None
+    live: Live | None = None
+    model_gain: float | None = None
+    """Of an export: FPS relative to the model's own base network, in the same repeat."""
+    model_gain_range: tuple[float, float] | None = None
+    peak_memory: int | None = None
+    """Bytes of a process of its own, Python and its libraries included."""
+    latencies: tuple[float, ...] = ()
+    """Milliseconds of each frame of the first repeat, of the model's base and online stream."""
+    frame_levels: tuple[Level, ...] = ()
+    """Of the same frames."""
+
+    @property
+    def name(self) -> str:
+        return self.way.name
+
+    @property
+    def fps(self) -> float:
+        """Of a row that was timed."""
+        assert self.timing is not None, self.way
+        return self.timing.fps
+
+    @property
+    def gain(self) -> float:
+        """Of a row that was timed: FPS relative to the base network's."""
+        assert self.timing is not None, self.way
+        return self.timing.gain
+
+    @property
+    def latency(self) -> Latency | None:
+        """Live or timed."""
+        if self.live is not None:
+            return self.live.latency
+        return None if self.timing is None else self.timing.latency
+
+    def share(self, level: Level) -> float:
+        """Of the frames, in percent."""
+        return next((each.share for each in self.levels if each.level is level), 0.0)
+
+
+@dataclass(frozen=True)
+class FrameRecord:
+    """What was decided on one frame of a stream."""
+
+    level: Level
+    distortion: float | None
+    drift: float
+    kept_blocks: float | None
+    """Share of the blocks that ran, 0 to 1; None for a network without blocks to skip."""
+    latency_ms: float

@@ -1,0 +1,270 @@
+"""Streams: ways opened over a model, and how each hands out the result of every frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from stmg.errors import DataError, SettingsError
+from stmg.evaluation.baselines import HalfResolution, WarpedLogits
+from stmg.evaluation.clips import Clip
+from stmg.evaluation.delayed import DelayedExecutor, LastFinished
+from stmg.evaluation.inputs import Subject, check_classes, count_classes, open_model, takes_size
+from stmg.evaluation.meter import Answer
+from stmg.evaluation.way import (
+    BASE,
+    EVERY_FRAME,
+    PAPER_SETTINGS,
+    Way,
+    apply_way,
+    chosen_settings,
+    describe_settings,
+    plain_scheduler,
+)
+from stmg.models.names import is_exported, is_graph_file, is_network
+from stmg.models.spec import ModelSpec
+from stmg.runtimes.exported import ExportedRuntime
+from stmg.runtimes.graph import GraphRuntime
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.cost import Cost
+from stmg.streaming.runtime import Runtime
+from stmg.streaming.schedulers import DriftBudget, Level
+from stmg.streaming.settings import Mode
+from stmg.streaming.state import FrameResult
+from stmg.video.frames import Frame
+
+COPY_STRIDES = (2, 3, 5)
+WARP_STRIDES = (2, 3, 5, 10)
+BUDGET_FACTORS = (0.5, 2.0, 4.0)  # beside baselines at several strides, streams at several budgets
+
+
+class Stepper(Protocol):
+    """Segments a stream frame by frame: a `VideoSegmenter`, or a baseline."""
+
+    runtime: Runtime
+
+    def reset(self) -> None: ...
+
+    def step(self, frame: Any) -> FrameResult: ...
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A way, opened over a model and ready to run."""
+
+    way: Way
+    stepper: Stepper
+    scored: bool = True
+    """True if its labels can be compared with the truth."""
+    spec: ModelSpec | None = None
+    """To measure the memory of another one in its own process; None where that is not of interest."""
+
+    @property
+    def segmenter(self) -> VideoSegmenter:
+        """Of a way in a mode other than online, which only segmenters have."""
+        assert isinstance(self.stepper, VideoSegmenter), self.stepper
+        return self.stepper
+
+    @property
+    def settings(self) -> str:
+        """How it is segmented, in words; empty if there is nothing to set."""
+        is_copy = self.way.kind == "copied-labels" and self.way.intervals is not None
+        if is_copy or not isinstance(self.stepper, VideoSegmenter):
+            return ""
+        return describe_settings(self.stepper, self.way.mode)
+
+
+def open_way(way: Way, segmenter: VideoSegmenter, *, scored: bool = True, spec: ModelSpec | None = None) -> Stream:
+    """A stream of its own for a way, over the weights of a segmenter."""
+    runtime = segmenter.runtime
+    stepper: Stepper
+    if way.kind == "half-resolution":
+        stepper = HalfResolution(runtime)
+    elif way.kind == "warped-logits":
+        assert way.stride is not None, way
+        stepper = WarpedLogits(runtime, way.stride, segmenter.settings.motion)
+    else:
+        stepper = apply_way(way, segmenter)
+    return Stream(way, stepper, scored, spec)
+
+
+def play(stream: Stream, frames: Iterator[Frame], base: Callable[[], FrameResult] | None = None) -> Iterator[Answer]:
+    """The answer to each frame of a video, from a fresh start; offline, answers come later than their frames.
+
+    base: gives the base network's result of the newest frame, which copied labels are made of.
+    """
+    way = stream.way
+    if way.mode == "offline":
+        yield from _play_offline(stream, frames)
+    elif way.intervals is None:
+        yield from _play_online(stream, frames)
+    elif way.kind == "copied-labels":
+        assert base is not None, way
+        yield from _play_copied(way.intervals, frames, base)
+    else:
+        yield from _play_realtime(stream, way.intervals, frames)
+
+
+def _play_online(stream: Stream, frames: Iterator[Frame]) -> Iterator[Answer]:
+    stream.stepper.reset()
+    distance = 0
+    for frame in frames:
+        result = stream.stepper.step(frame)
+        distance = 0 if result.level is Level.KEY else distance + 1
+        yield Answer(result, distance, result.level is not Level.CARRY)
+
+
+def _play_offline(stream: Stream, frames: Iterator[Frame]) -> Iterator[Answer]:
+    with closing(stream.segmenter.stream(frames, mode="offline")) as results:  # type: ignore[type-var]
+        for result in results:
+            yield Answer(result, result.anchor_distance, result.level is not Level.CARRY)
+
+
+def _play_realtime(stream: Stream, intervals: int, frames: Iterator[Frame]) -> Iterator[Answer]:
+    """Realtime with a network that takes so many frame intervals."""
+    executor = DelayedExecutor(intervals)
+    before = 0
+
+    def tick() -> Iterator[Frame]:
+        nonlocal before
+        for frame in frames:
+            before = executor.num_runs
+            executor.tick()
+            yield frame
+
+    for result in stream.segmenter.stream(tick(), mode="realtime", executor=executor):
+        yield Answer(result, result.anchor_distance, executor.num_runs > before)
+
+
+def _play_copied(intervals: int, frames: Iterator[Frame], base: Callable[[], FrameResult]) -> Iterator[Answer]:
+    """The last labels that a network of so many frame intervals has finished, shown as they are."""
+    last = LastFinished(intervals)
+    for _ in frames:
+        whole = base()
+        labels, age, started = last.show(whole.labels)
+        level = Level.CARRY if age else Level.KEY
+        cost = whole.cost if started else Cost()
+        yield Answer(replace(whole, labels=labels, level=level, anchor_distance=age, cost=cost), age, started)
+
+
+@contextmanager
+def exact_patterns(streams: Sequence[Stream]) -> Iterator[None]:
+    """Exports compute exactly the blocks that were chosen meanwhile, or another stream than this one is measured."""
+    with ExitStack() as exact:
+        for stream in streams:
+            exact.enter_context(stream.stepper.runtime.exact_patterns())
+        yield
+
+
+def open_streams(
+    subject: Subject,
+    spec: ModelSpec,
+    clip: Clip,
+    modes: Sequence[Mode],
+    baselines: bool,
+    smaller: Sequence[str],
+    beside: Sequence[str | Path],
+) -> list[Stream]:
+    """What a benchmark runs: the base network first, then the model in each mode, and what else was chosen."""
+    scored = is_scored(subject, spec, clip)
+    streams = mode_streams(subject, spec, scored, modes)
+    if baselines:
+        streams += [open_way(way, subject.segmenter, scored=scored) for way in list_baselines(subject, modes)]
+    return [
+        *streams,
+        *(_open_other(spec, name, clip) for name in smaller),
+        *_open_exports(spec, beside, scored, modes),
+    ]
+
+
+def mode_streams(
+    subject: Subject, spec: ModelSpec, scored: bool, modes: Sequence[Mode], base: Way = BASE
+) -> list[Stream]:
+    """A model on every frame, in each mode, and as in the paper."""
+    segmenter = subject.segmenter
+    streams = [open_way(base, segmenter, scored=scored, spec=spec.with_options(**EVERY_FRAME))]
+    for mode in modes:
+        memory = None if mode == "realtime" else spec  # that of a live stream depends on how fast frames come
+        chosen = chosen_settings(segmenter, spec.options, mode)
+        way = replace(base, kind=mode, settings=chosen)
+        streams.append(open_way(way, segmenter, scored=scored, spec=memory))
+        if mode == "online" and segmenter.runtime.has_mask_generator:
+            paper = replace(base, kind="paper")
+            streams.append(open_way(paper, segmenter, scored=scored, spec=spec.with_options(**PAPER_SETTINGS)))
+    return streams
+
+
+def list_baselines(subject: Subject, modes: Sequence[Mode]) -> list[Way]:
+    """Streams at other budgets, and what needs no other network."""
+    settings, size = subject.segmenter.settings, subject.size
+    ways: list[Way] = []
+    budgets = [mode for mode in modes if mode != "realtime" and isinstance(settings.scheduler_for(mode), DriftBudget)]
+    for factor in BUDGET_FACTORS:
+        for mode in budgets:
+            own = settings.scheduler_for(mode)
+            assert isinstance(own, DriftBudget)
+            scheduler = replace(own, key_above=factor * own.key_above)
+            if mode == "offline":
+                scheduler = replace(scheduler, longest=round(factor * own.longest))
+            chosen = {"mode": mode, "scheduler": plain_scheduler(scheduler), "max_change": None}
+            ways.append(Way(kind=mode, budget=scheduler.key_above, settings=chosen))
+    ways += [Way(kind="copied-labels", stride=stride) for stride in COPY_STRIDES]
+    if takes_size(subject.segmenter.runtime, (max(1, size[0] // 2), max(1, size[1] // 2))):
+        ways.append(Way(kind="half-resolution"))
+    return ways + [Way(kind="warped-logits", stride=stride) for stride in WARP_STRIDES]
+
+
+def as_export(spec: ModelSpec, name: str | Path) -> ModelSpec:
+    """An export of a spec's model, run as that is. An exported folder says itself how it is opened, a file does not."""
+    own = ["weights", "network", "runtime", "precision", "compile", "device", "untrained"]
+    if not is_graph_file(str(name)):
+        own += ["normalize", "output", "activation", "threshold"]
+    return ModelSpec(str(name), {option: value for option, value in spec.options.items() if option not in own})
+
+
+def is_scored(subject: Subject, spec: ModelSpec, clip: Clip) -> bool:
+    """True if a model's labels can be compared with the truth: it is trained, for the same classes."""
+    if clip.dataset is None or (is_network(spec.name) and "weights" not in spec.options):
+        return False
+    try:
+        check_classes(subject, count_classes(subject), clip.dataset)
+    except DataError:
+        return False
+    return True
+
+
+def _open_other(spec: ModelSpec, name: str, clip: Clip) -> Stream:
+    """Another model on every frame, with weights and normalization of its own."""
+    if is_exported(spec.name) and not is_exported(name):
+        raise SettingsError(
+            f"smaller: {name} would run in PyTorch and {spec.name} does not; first: stmg export {name} --to onnx"
+        )
+    shared = ("device", "precision", "threads", "size", "untrained")
+    plain = ModelSpec(name, {option: spec.options.get(option) for option in shared})
+    other = plain.with_options(**EVERY_FRAME)
+    subject = open_model(other)
+    way = Way(kind="other-model", model=name)
+    return open_way(way, subject.segmenter, scored=is_scored(subject, other, clip))
+
+
+def _open_exports(
+    spec: ModelSpec, folders: Sequence[str | Path], scored: bool, modes: Sequence[Mode]
+) -> Iterator[Stream]:
+    """Exports of the same model, each on every frame and in each mode."""
+    bases: set[Way] = set()
+    for folder in folders:
+        if not is_exported(str(folder)):
+            raise SettingsError(f"{folder} is no export; first: stmg export {spec.name} --to onnx --out {folder}")
+        export = as_export(spec, folder)
+        subject = open_model(export)
+        runtime = subject.segmenter.runtime
+        assert isinstance(runtime, ExportedRuntime | GraphRuntime)
+        bits = runtime.manifest.bits if isinstance(runtime, ExportedRuntime) else None
+        base = Way(kind="base", runtime=runtime.engine.name, bits=bits)
+        if base in bases:
+            base = replace(base, export=Path(folder).name)
+        bases.add(base)
+        yield from mode_streams(subject, export, scored, modes, base)

@@ -1,0 +1,85 @@
+"""Tables of text, narrow enough for 80 columns, for the screen, Markdown and HTML; and how figures are written."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rich import box
+from rich.console import Group
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from stmg.evaluation.results import Result
+from stmg.evaluation.rows import FrameCost
+
+NOTHING = "-"
+NOT_COUNTED = "not counted"  # MACs of a network that cannot be looked into
+
+
+@dataclass
+class TextTable:
+    """A titled table of text."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+    note: str = ""
+
+    def add(self, *cells: str) -> None:
+        assert len(cells) == len(self.headings), (cells, self.headings)
+        self.rows.append(cells)
+
+    def rich(self) -> Group:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        for index, heading in enumerate(self.headings):
+            # Names and headings wrap where the terminal is narrow, figures never do.
+            justify: Literal["left", "right"] = "right" if index else "left"
+            width = max(map(len, heading.split() + [row[index] for row in self.rows]), default=0) if index else None
+            table.add_column(escape(heading), justify=justify, width=width, overflow="fold", vertical="top")
+        for row in self.rows:
+            table.add_row(*map(escape, row))
+        note = [Text(f"{self.note}\n", style="dim")] if self.note else []
+        return Group(Text(self.title, style="bold"), table, *note)
+
+    def markdown(self) -> str:
+        lines = [self.headings, ("---",) + ("---:",) * (len(self.headings) - 1), *self.rows]
+        body = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        return f"**{self.title}**\n\n{body}\n" + (f"\n{self.note}\n" if self.note else "")
+
+    def html(self) -> str:
+        def row(cells: tuple[str, ...], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        rows = "\n".join(row(cells, "td") for cells in self.rows)
+        note = f"<p class=note>{html.escape(self.note)}</p>" if self.note else ""
+        head = row(self.headings, "th")
+        return f"<h3>{html.escape(self.title)}</h3><table><thead>{head}</thead><tbody>{rows}</tbody></table>{note}"
+
+
+def number(value: float | None, digits: int = 2, unit: str = "", missing: str = NOTHING) -> str:
+    """A figure, or a dash where there is none."""
+    return missing if value is None else f"{value:.{digits}f}{unit}"
+
+
+def ratio(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}x"
+
+
+def change(value: float | None, base: float | None, digits: int = 2) -> str:
+    """How far a figure is from another, in percent of that."""
+    return NOTHING if value is None or not base else f"{100 * (value / base - 1):+.{digits}f} %"
+
+
+def macs_share(cost: FrameCost | None, base: FrameCost | None, digits: int = 1) -> str:
+    """The MACs of a mean frame in percent of the base network's."""
+    if cost is None or base is None or not base.macs:
+        return NOT_COUNTED
+    return number(100 * cost.macs / base.macs, digits, " %")
+
+
+def mark_interrupted(result: Result) -> str:
+    """What the title of a result's first table ends with."""
+    return ", interrupted" if result.interrupted else ""

@@ -1,1 +1,0 @@
-"""Views of results: tables, plots and a report page; nothing is measured here."""

@@ -1,0 +1,1 @@
+"""Adapt: a corrector for a network, trained on a user's own video without labels."""

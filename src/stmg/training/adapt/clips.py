@@ -1,0 +1,155 @@
+"""Short clips without labels: of a user's videos as they are, and of their frames as stills set in motion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from stmg.data.augment import Augment, sample_transform
+from stmg.data.clips import is_moving
+from stmg.data.dataset import Video
+from stmg.data.stills import SimulatedMotion, clip_from_still
+from stmg.errors import DataError
+from stmg.streaming.continuity import find_step
+from stmg.streaming.flow import Flow
+from stmg.streaming.motion import MotionEstimator, View, make_view
+from stmg.streaming.runtime import Runtime
+from stmg.video.frames import Frame, Image
+
+STILLS = SimulatedMotion(zoom=0.04, pan=0.03, tilt=0.02, object_speed=0.03, max_gap=1)
+CLOSER = (1.0, 1.4)  # how much nearer a still is seen, so that what comes into the frame is in the still
+PLAIN = Augment(scale=CLOSER, flip=False, brightness=0, contrast=0, gamma=0, saturation=0, tint=0)
+HELD_OUT = 0.2  # of each video, at its end, or of the videos
+MANY = 5  # videos, of which some can be held out whole
+SHORTEST = 3  # frames of a clip of a video
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Adjacent frames."""
+
+    images: Sequence[Image]
+    flows: Sequence[Flow | None]
+    """From each frame but the first to the one before."""
+    views: Sequence[View]
+    motion: MotionEstimator
+
+    def for_offline(self) -> Clip:
+        """The same frames with the flows of offline mode."""
+        motion = self.motion.for_offline()
+        if motion is self.motion:
+            return self
+        flows = [motion.estimate(before, now) for before, now in pairwise(self.views)]
+        return replace(self, flows=flows, motion=motion)
+
+
+class _Part(NamedTuple):
+    """Frames of a video."""
+
+    video: Video
+    frames: range
+
+
+class ClipSource:
+    """Clips by their number, the same each time.
+
+    longest: frames from the first to the last of a clip of a video.
+    still_share: of the clips that are stills set in motion, so that a short video is not learned by heart.
+    """
+
+    def __init__(
+        self,
+        videos: Sequence[Video],
+        runtime: Runtime,
+        motion: MotionEstimator,
+        size: tuple[int, int],
+        longest: int,
+        still_share: float,
+        seed: int,
+    ) -> None:
+        self.videos = [video for video in videos if len(video)]
+        if not self.videos:
+            raise DataError("there is no frame to adapt to")
+        self.runtime, self.motion, self.size = runtime, motion, size
+        self.longest, self.still_share, self.seed = longest, still_share, seed
+        self.learned, self.held_out = _split(self.videos)
+        if not self.held_out:
+            raise DataError("nothing is left to check a corrector on: give a longer video, or several")
+
+    def get(self, number: int) -> Clip:
+        """A clip to learn from."""
+        rng = np.random.default_rng((self.seed, number))
+        video, frames = _choose(self.learned, rng)
+        if rng.random() >= self.still_share:
+            clip = self._cut(video, frames, rng)
+            if clip is not None:
+                return clip
+        return self._from_still(video.image(int(rng.integers(frames.start, frames.stop)), self.size), rng)
+
+    def get_held_out(self, number: int) -> Clip | None:
+        """A clip of what is not learned from: of a moving video as it is, of stills set in motion."""
+        rng = np.random.default_rng((self.seed, number, 1))
+        video, frames = _choose(self.held_out, rng)
+        if is_moving(video):
+            return self._cut(video, frames, rng)
+        return self._from_still(video.image(int(rng.integers(frames.start, frames.stop)), self.size), rng)
+
+    def _cut(self, video: Video, frames: range, rng: np.random.Generator) -> Clip | None:
+        """Some of these frames of a video; None if they do not show one scene in motion."""
+        if not is_moving(video) or len(frames) < SHORTEST:
+            return None
+        length = min(self.longest + 1, len(frames))
+        start = frames.start + int(rng.integers(0, len(frames) - length + 1))
+        return self._follow([video.image(start + at, self.size) for at in range(length)])
+
+    def _from_still(self, image: Image, rng: np.random.Generator) -> Clip:
+        labels = self.runtime.labels(self.runtime.full(self.runtime.prepare(image)).logits, self.size)
+        movable = tuple(int(class_id) for class_id in np.unique(labels))
+        transform = sample_transform(replace(PLAIN, crop=self.size), self.size, 1.0, rng)
+        frames, _ = clip_from_still(image, labels, self.longest + 1, STILLS, movable, transform, rng)
+        images = list(frames)
+        return self._follow(images) or Clip(images[:1] * 2, [None], self._look(images[:1] * 2), self.motion)
+
+    def _follow(self, images: list[Image]) -> Clip | None:
+        views = self._look(images)
+        steps = [find_step(self.motion, before, now) for before, now in pairwise(views)]
+        if any(step.is_cut for step in steps):
+            return None
+        return Clip(images, [step.flow for step in steps], views, self.motion)
+
+    def _look(self, images: Sequence[Image]) -> list[View]:
+        return [make_view(Frame(image), self.motion.view_width) for image in images]
+
+
+def _split(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
+    """What is learned from, and what is held out.
+
+    Of many videos the last ones are held out: scenes that were not seen say more than later frames of those that were.
+    Of few, the end of each is; if they are too short for that, again the last ones.
+    """
+    learned: list[_Part] = []
+    held_out: list[_Part] = []
+    if len(videos) >= MANY:
+        return _split_whole(videos)
+    for video in videos:
+        end = max(1, round(len(video) * (1 - HELD_OUT)))
+        learned.append(_Part(video, range(end)))
+        if len(video) - end >= (SHORTEST if is_moving(video) else 1):
+            held_out.append(_Part(video, range(end, len(video))))
+    return _split_whole(videos) if not held_out and len(videos) > 1 else (learned, held_out)
+
+
+def _split_whole(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
+    first = min(len(videos) - 1, round(len(videos) * (1 - HELD_OUT)))
+    whole = [_Part(video, range(len(video))) for video in videos]
+    return whole[:first], whole[first:]
+
+
+def _choose(parts: Sequence[_Part], rng: np.random.Generator) -> _Part:
+    """One of them, those of longer videos more often."""
+    lengths = np.array([len(part.video) for part in parts])
+    return parts[int(rng.choice(len(lengths), p=lengths / lengths.sum()))]

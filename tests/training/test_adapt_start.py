@@ -1,0 +1,50 @@
+"""adapt: training that goes on from a corrector."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from commands import is_one_line, run_stmg
+from stmg.errors import SettingsError
+from stmg.networks.corrector import Corrector, Shape
+from stmg.segmenter import VideoSegmenter
+from stmg.training.adapt.learning import check_start
+from stmg.training.adapt.settings import AdaptSettings
+from stmg.training.adapt.train import train_corrector
+from zoo import colors, streets
+
+SIZE, CPU = (64, 96), torch.device("cpu")
+FEW = AdaptSettings(steps=2, pairs=16, batch=4, checks=1, longest=3)
+
+
+def adapt(folder, start, settings=FEW):
+    videos = streets(20, SIZE).videos("val")[:1]
+    return train_corrector(
+        VideoSegmenter(colors, motion="dis"), videos, folder, SIZE, settings, CPU, lambda at: None, "colors", start
+    )
+
+
+def test_it_goes_on_from_the_weights_and_the_shape_of_a_corrector(tmp_path):
+    start = Corrector(3, Shape(16, 3, 2))
+    before = {name: value.clone() for name, value in start.state_dict().items()}
+    after = adapt(tmp_path, start, replace(FEW, learning_rate=1e-12)).module
+    assert after.shape == start.shape
+    for name, value in after.named_parameters():
+        assert torch.allclose(value, before[name], atol=1e-6), name
+
+
+def test_one_of_other_classes_or_too_dear_is_refused(tmp_path):
+    start = Corrector(3, Shape(16, 3, 2))
+    with pytest.raises(SettingsError, match="is for 3 classes; the network has 4"):
+        check_start(start, 4, None, SIZE)
+    with pytest.raises(SettingsError, match="allow more"):
+        check_start(start, 3, 1.0, SIZE)
+    assert check_start(start, 3, None, SIZE) is start
+
+
+def test_a_folder_without_a_corrector_is_one_line_and_none_starts_anew(tmp_path):
+    command = ("adapt", "small-streets", "--out", tmp_path / "out", "--corrector")
+    done = run_stmg(*command, tmp_path, "--on", "street:1-1")
+    assert (done.returncode, is_one_line(done.stderr), "holds no corrector" in done.stderr) == (2, True, True)
+    assert "nowhere.mp4" in run_stmg(*command, "none", "--on", tmp_path / "nowhere.mp4").stderr
