@@ -11,14 +11,14 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import MODEL_HELP, Areas, Background, Every, Limit, ModelOptions, StreamOptions, make_spec
+from stmg.cli.options import MODEL_HELP, Areas, BackgroundColor, Every, Limit, ModelOptions, StreamOptions, make_spec
 from stmg.signals import ignore_ending
 
 if TYPE_CHECKING:
     from stmg.jobs.batch import BatchRun
     from stmg.jobs.manifest import ManifestEntry
 
-FAILED = 1  # exit code where videos failed
+FAILED = 1  # exit code when videos failed
 COLORS = {"done": "green", "failed": "red", "skipped": "dim"}
 
 
@@ -43,7 +43,7 @@ def batch(
         ),
     ] = None,
     areas: Areas = False,
-    background: Background = None,
+    background: BackgroundColor = None,
     size: Annotated[
         str | None,
         typer.Option(
@@ -128,7 +128,7 @@ def batch(
 
 
 def _run(run: BatchRun, console: Console) -> bool:
-    """Run to the end, with a bar over all videos; whether Ctrl-C ended it."""
+    """Run to the end, with a bar over all videos; True if Ctrl-C ended it."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -28,7 +28,7 @@ Size = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N frames of each video.")]
 Areas = Annotated[bool, typer.Option("--areas", help="Write the share of pixels of each class into the records.")]
-Background = Annotated[
+BackgroundColor = Annotated[
     str | None,
     typer.Option(metavar="COLOR", help="Color behind cutouts, such as green or #00ff00. Default: transparent."),
 ]

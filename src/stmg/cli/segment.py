@@ -17,7 +17,7 @@ from stmg.cli.options import (
     MODEL_HELP,
     STREAM_PANEL,
     Areas,
-    Background,
+    BackgroundColor,
     Delay,
     Every,
     Mode,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stmg.streaming.statistics import Statistics
     from stmg.video.sources import FrameSource, VideoSource
 
-LOST = 1  # exit code where a live source broke off: nothing was wrong with what was typed
+LOST = 1  # exit code when a live source broke off, which is not a mistake of the user
 
 
 def segment(
@@ -60,7 +60,7 @@ def segment(
         ),
     ] = None,
     areas: Areas = False,
-    background: Background = None,
+    background: BackgroundColor = None,
     size: Annotated[
         str | None,
         typer.Option(
@@ -114,7 +114,9 @@ def segment(
             raise SettingsError(f"--fps is for images, which have no times of their own; {video.name} has them")
         spec = make_spec(model, options, stream, size=size, mode=mode, delay=delay)
         mode = choose_mode(spec.settings, video)
-        spec = make_spec(model, options, stream, size=size, mode=mode, delay=delay)  # refuses what it does not use
+        spec = make_spec(
+            model, options, stream, size=size, mode=mode, delay=delay
+        )  # refuses what the mode does not use
         _check_timing(mode, video, pace, spec.settings.delay)
         segmenter = LoadedModel(model, spec).segmenter_for(spec, video.size)
         notes = (*_unused_masks(segmenter, mode), *_stand_ins(segmenter, mode, exact), *_unpaced(mode, video, pace))

@@ -155,7 +155,7 @@ def serve_page(config: ServeConfig, spec: ModelSpec | None, browser: bool = Fals
         raise
     console = Console()
     with open_socket(config.host, config.port) as listener:
-        config = replace(config, port=listener.getsockname()[1])  # which --port 0 leaves open
+        config = replace(config, port=listener.getsockname()[1])  # --port 0 leaves it to the system
         service = Service(config, None if spec is None else lambda stream: spec)
         names = ", ".join(stream.name for stream in config.streams)
         url = url_of(listener)
@@ -188,14 +188,14 @@ def _known(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _read(path: Path, given: Mapping[str, object]) -> ServeConfig:
-    """The configuration in a file; options of the command line come first."""
+    """The configuration in a file; options of the command line override it."""
     from stmg.serve.config import read_config
 
     return read_config(path, _known(given))
 
 
 def name_of(source: str) -> str:
-    """What the stream of a source is called: the name of a file, the host of a URL, camera-0."""
+    """The name of the stream of a source: that of the file, the host of the URL, or camera-0."""
     shown = hide_credentials(source)
     try:
         text = (urlsplit(shown).hostname or "stream") if "://" in source else source

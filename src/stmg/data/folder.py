@@ -12,9 +12,10 @@ from stmg.data.dataset import Dataset, Video
 from stmg.data.files import FrameFiles, LabelCode, VideoFile
 from stmg.errors import DataError, SettingsError, require
 from stmg.files import build_dataclass, path_inside, read_mapping
+from stmg.video.addresses import IMAGE_SUFFIXES, VIDEO_SUFFIXES
 from stmg.video.labels import IGNORE, MAX_DATASET_CLASSES
 from stmg.video.overlay import default_palette
-from stmg.video.readers import IMAGE_SUFFIXES, VIDEO_SUFFIXES, natural_order
+from stmg.video.readers import natural_order
 
 DESCRIPTION = "dataset.yaml"
 

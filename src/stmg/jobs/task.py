@@ -107,7 +107,7 @@ def make_portable(spec: ModelSpec) -> ModelSpec:
 
 
 def _given(spec: ModelSpec) -> dict[str, object]:
-    """What a spec says, its options as they are read, however they were typed."""
+    """Name and options of a spec, as they are read, however they were typed."""
     settings = spec.settings
     options = {name: value if name == "motion" else getattr(settings, name) for name, value in spec.options.items()}
     options.pop("threads", None)
@@ -117,7 +117,7 @@ def _given(spec: ModelSpec) -> dict[str, object]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it. Objects that are no settings of ours are told apart by their `repr`."""
+    """A value as JSON has it. Objects of other packages are identified by their `repr`."""
     if is_dataclass(value) and not isinstance(value, type):
         return {
             "type": type(value).__name__,
@@ -186,7 +186,7 @@ class Task:
 
 
 class Totals(NamedTuple):
-    """What is kept of the statistics of a video, in its marker and in the manifest."""
+    """The statistics of a video that its marker and the manifest keep."""
 
     frames: int = 0
     network_runs: int = 0
@@ -231,7 +231,7 @@ def read_marker(out: Folder, task: Task) -> Totals | None:
 
 
 def read_marker_content(out: Folder, task: Task) -> dict[str, Any]:
-    """What the marker of a task holds; empty if there is none that can be read."""
+    """The contents of the marker of a task; empty if none can be read."""
     try:
         content = json.loads(out.read(f"{task.folder}/{MARKER}") or b"{}")
     except ValueError:

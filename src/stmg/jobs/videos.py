@@ -16,8 +16,8 @@ from fsspec.utils import get_protocol
 from stmg.errors import SettingsError, VideoError
 from stmg.files import path_inside, quote
 from stmg.jobs.storage import full_name, open_storage
-from stmg.video.addresses import hide_secrets, public_address, short_hash
-from stmg.video.readers import IMAGE_SUFFIXES, VIDEO_SUFFIXES, natural_order
+from stmg.video.addresses import IMAGE_SUFFIXES, VIDEO_SUFFIXES, hide_secrets, public_address, short_hash
+from stmg.video.readers import natural_order
 
 LIST_SUFFIX = ".txt"
 READERS = 16  # files looked up at once for details missing from a listing: over the web each takes a while

@@ -29,7 +29,7 @@ class _Body(BaseModel):
 
 
 class AddStream(_Body):
-    """A stream to be added."""
+    """A stream to add."""
 
     source: Annotated[str, Field(max_length=40, description="A name that /api/options lists; never a path or URL.")]
     name: Annotated[str, Field(pattern=STREAM_NAME, description="That of the source if not given.")] | None = None
@@ -53,7 +53,7 @@ class ChangeStream(BaseModel):
 
 
 class Options(BaseModel):
-    """What can be chosen."""
+    """Everything that can be chosen."""
 
     sources: list[str]
     models: list[str]
@@ -63,7 +63,7 @@ class Options(BaseModel):
     """Settings of a stream that may change while it runs."""
     views: list[str]
     uploads: dict[str, float] | None
-    """Limits of uploads; null where none are taken."""
+    """Limits of uploads; null: they are turned off."""
 
 
 class SnapshotInfo(BaseModel):
@@ -128,7 +128,7 @@ def make_router(service: Service) -> APIRouter:
     async def pictures(
         show: Annotated[list[str], Query(description="STREAM:VIEW", max_length=MOST_STREAMS)],
     ) -> Response:
-        """Parts like those of motion JPEG; the headers X-Stream and X-View of each say what it is."""
+        """Parts like those of motion JPEG; the headers X-Stream and X-View name the stream and the view."""
         shown = []
         for text in dict.fromkeys(show):
             name, _, view = text.partition(":")
@@ -205,7 +205,7 @@ def _check(service: Service, view: str | None = None) -> None:
     if view is not None and view not in VIEWS:
         raise HTTPException(404, f"there is no such view; there are {', '.join(VIEWS)}")
     if service.stopping or service.viewers >= service.config.viewers:
-        raise HTTPException(503, "too many look already; try again later")
+        raise HTTPException(503, "there are too many viewers; try again later")
 
 
 def _index(result: FrameResult) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a server shows and allows, from a YAML file or the command line; checked here and nowhere else."""
+"""Configuration of a server, from a YAML file or the command line; checked only here."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class StreamConfig:
     """A stream of the page."""
 
     name: str
-    """Small letters, digits and hyphens; what addresses and metrics call it."""
+    """Small letters, digits and hyphens; used in addresses and metrics."""
     source: str = field(repr=False)
-    """What `stmg segment` takes, or street:SEED. May hold a password, so it is never shown: see `hide_credentials`."""
+    """As for `stmg segment`, or street:SEED. It may contain a password, so see `hide_credentials` before showing it."""
     model: str | None = None
-    """A name as `--model` takes it; that of the file if None."""
+    """A name as for `--model`; None: that of the file."""
     settings: object = None
     """A settings file, or its content."""
     fps: float | None = None
@@ -51,7 +51,7 @@ class StreamConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class UploadLimits:
-    """What people may drop on the page."""
+    """Limits of videos dropped on the page."""
 
     megabytes: float = 500.0
     """Of one file."""
@@ -66,7 +66,7 @@ class UploadLimits:
     keep_hours: float = 6.0
     """How long results are kept."""
     work_minutes: float = 60.0
-    """How long one file may be worked on."""
+    """Longest time to work on one file."""
     memory_megabytes: float = 4000.0
     """Of the process that works on it."""
 
@@ -77,7 +77,7 @@ class UploadLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordConfig:
-    """What is kept of every stream: overlay and records, in segments."""
+    """Recording of every stream: overlay and records, in segments."""
 
     folder: str
     minutes: float = 5.0
@@ -107,22 +107,22 @@ class ServeConfig:
     settings: object = None
     """For streams that have none of their own."""
     sources: dict[str, str] = field(default_factory=dict, repr=False)
-    """What clients may add besides the streams above, by name."""
+    """Sources that clients may add besides the streams above, by name."""
     host: str = "127.0.0.1"
     port: int = 8000
     hosts: tuple[str, ...] = ()
     """Names by which the server may be addressed, besides localhost and addresses."""
     token: str | None = field(default=None, repr=False)
-    """What clients must show; needed for any address but loopback."""
+    """Secret that clients must send; required for any address but loopback."""
     insecure: bool = False
     """Allow another address without a token."""
     record: RecordConfig | None = None
     uploads: UploadLimits | None = field(default_factory=UploadLimits)
     """None: the page takes no files."""
     viewers: int = 200
-    """Connections that may look at pictures or figures at once."""
+    """Maximum number of connections that follow pictures or events."""
     retry_seconds: tuple[float, float] = (1.0, 30.0)
-    """First and longest wait before a source that is down is opened again."""
+    """First and longest wait before a source that is down is reopened."""
 
     def __post_init__(self) -> None:
         names = [stream.name for stream in self.streams]
@@ -143,7 +143,7 @@ class ServeConfig:
             )
 
     def stream_of(self, source: str) -> StreamConfig | None:
-        """What a client may add under this name; None if nothing."""
+        """The stream that a client may add under this name; None if there is none."""
         for stream in self.streams:
             if stream.name == source:
                 return stream
@@ -152,7 +152,7 @@ class ServeConfig:
         return None
 
     def hide_credentials(self, text: str) -> str:
-        """A text, such as an error, without the credentials of the sources it may name."""
+        """A text, such as an error, without the credentials of the sources in it."""
         return hide_in_text(text, [*(stream.source for stream in self.streams), *self.sources.values()])
 
 
@@ -168,7 +168,7 @@ def read_config(path: Path, given: Mapping[str, object] | None = None) -> ServeC
     except (ValueError, yaml.YAMLError) as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where is not None else ""
-        raise SettingsError(f"{path} is not YAML{line}") from None  # the text around it may hold a password
+        raise SettingsError(f"{path} is not YAML{line}") from None  # the text around it may contain a password
     if not isinstance(content, Mapping):
         raise SettingsError(f"{path} holds no settings by name, such as streams: [...]")
     values = {**content, **(given or {})}
@@ -206,7 +206,7 @@ def make_model_spec(model: str | None, settings: object) -> ModelSpec:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine can reach an address."""
+    """True if only this machine can reach an address."""
     if host == "localhost":
         return True
     try:
@@ -216,9 +216,9 @@ def is_loopback(host: str) -> bool:
 
 
 def _find_mistake(values: Mapping[str, object]) -> str:
-    """What is wrong with a configuration, in words without credentials."""
+    """The mistake in a configuration, without credentials."""
     try:
-        # Not taken out of the words: what they quote is shortened, perhaps in the middle of a password.
+        # Credentials are hidden before, not after: the message may shorten a value in the middle of a password.
         build_dataclass(ServeConfig, _without_credentials(values))
     except SettingsError as error:
         return "token is text" if str(error).startswith("token is ") else str(error)
@@ -226,7 +226,7 @@ def _find_mistake(values: Mapping[str, object]) -> str:
 
 
 def _without_credentials(value: Any) -> Any:
-    """A value of a file, with the addresses in it as they may be shown."""
+    """A value of a file, without the credentials of the addresses in it."""
     if isinstance(value, Mapping):
         return {_without_credentials(name): _without_credentials(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -235,13 +235,12 @@ def _without_credentials(value: Any) -> Any:
 
 
 def _source_beside(folder: Path, source: str) -> str:
-    """A source whose path, or pattern, is seen from the folder of the configuration."""
+    """A source; its path or pattern is relative to the folder of the configuration."""
     return source if "://" in source or source.startswith(("camera:", "street:")) else str(folder / source)
 
 
 def _model_beside(folder: Path, name: str) -> str:
-    """A model whose path is seen from the folder of the configuration; a name, a Hub id or a function of a package
-    stays."""
+    """A model; paths are relative to the folder of the configuration. Names, Hub ids and functions of packages stay."""
     file = name.rpartition(":")[0] if is_user_function(name) else name
     if file != name and not file.endswith(".py"):
         return name

@@ -7,8 +7,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stmg.outputs.records import measure_areas
 from stmg.streaming.state import FrameResult
@@ -197,6 +198,22 @@ class LiveStatistics(Statistics):
             return None
         now, then = self._times[-1], self._times[-1 - distance]
         return None if now is None or then is None else round(1000 * (now - then), 1)
+
+
+class TimedExecutor(Executor):
+    """Passes the runs of one stream to another executor, and times them."""
+
+    def __init__(self, executor: Executor, statistics: LiveStatistics) -> None:
+        self._executor, self._statistics = executor, statistics
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        def run() -> Any:
+            begun = time.perf_counter()
+            value = function(*args, **kwargs)
+            self._statistics.time_network(1000 * (time.perf_counter() - begun))
+            return value
+
+        return self._executor.submit(run)
 
 
 class _Rate:

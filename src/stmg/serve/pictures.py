@@ -1,4 +1,4 @@
-"""Pictures of a stream: drawn and encoded once for all who look, and not at all if nobody does."""
+"""Pictures of a stream: drawn and encoded once for all viewers, and only while there are any."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger("stmg.serve")
 
 
 class Pictures:
-    """The views of one stream, each a channel with a thread of its own while somebody looks.
+    """The views of one stream. Each is a channel, with a thread of its own while it has viewers.
 
     executor: runs the whole network for the view that compares.
     """
@@ -49,11 +49,11 @@ class Pictures:
 
     @property
     def viewers(self) -> int:
-        """How many look at this stream."""
+        """Number of viewers of this stream."""
         return sum(len(channel.viewers) for channel in self._channels.values())
 
     def watch(self, view: str) -> None:
-        """Begin to draw a view that somebody now looks at."""
+        """Start to draw a view that has a viewer now."""
         with self._channels[view].lock:
             if view not in self._threads:
                 name = f"draw-{self._stream.name}-{view}"
@@ -61,7 +61,7 @@ class Pictures:
                 self._threads[view].start()
 
     def close(self) -> None:
-        """Send everyone who looks away."""
+        """Disconnect all viewers."""
         for channel in self._channels.values():
             for viewer in list(channel.viewers):
                 viewer.close()
@@ -79,7 +79,7 @@ class Pictures:
             version, result = newer
             try:
                 image = self._draw(view, result)
-            except Exception as error:  # of the network: the stream says what is wrong, the picture stays
+            except Exception as error:  # of the network: the stream reports it, and the last picture stays
                 log.error("stream %s, %s: %r", self._stream.name, view, error)
                 continue
             if image is not None:
@@ -94,7 +94,7 @@ class Pictures:
         return None if whole is None else draw_comparison(result, whole, opacity)
 
     def _whole_network(self, result: FrameResult) -> Labels | None:
-        """What the whole network says of a frame; None if the stream stops meanwhile."""
+        """The labels of the whole network for a frame; None if the stream stops meanwhile."""
         segmenter = self._stream.model.segmenter_for(self._stream.spec)
         frame = Frame(result.image)
         size = segmenter.size_for(frame.size)
@@ -120,7 +120,7 @@ def draw_view(view: str, result: FrameResult, opacity: float) -> Image:
 
 
 def draw_comparison(result: FrameResult, whole: Labels, opacity: float) -> Image:
-    """What is shown beside what the whole network says of the same frame."""
+    """The picture beside that of the whole network for the same frame."""
     share = float((result.labels != whole).mean())
     ours = _caption(result.plot(opacity), "stmg")
     theirs = _caption(
@@ -153,7 +153,7 @@ def encode_labels(result: FrameResult) -> bytes:
 
 
 def make_part(jpeg: bytes, stream: str, view: str) -> bytes:
-    """A picture as a part of a multipart answer, which says of which stream and view it is."""
+    """A picture as a part of a multipart response, with its stream and view."""
     head = (
         f"Content-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\nX-Stream: {stream}\r\nX-View: {view}\r\n\r\n"
     ).encode()
@@ -161,7 +161,7 @@ def make_part(jpeg: bytes, stream: str, view: str) -> bytes:
 
 
 def watch(shown: list[tuple[Pictures, str]]) -> Viewer:
-    """Look at views of streams."""
+    """A viewer of views of streams."""
     viewer = Viewer([pictures.channel(view) for pictures, view in shown])
     for pictures, view in shown:
         pictures.watch(view)

@@ -32,7 +32,7 @@ class Server(uvicorn.Server):
         self._service = service
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._service.send_away()
+        self._service.disconnect()
         await super().shutdown(sockets)
 
 

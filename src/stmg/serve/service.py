@@ -1,4 +1,4 @@
-"""The service: streams that can be added, changed and removed, and everything that is shared among them."""
+"""The service: streams that can be added, changed and removed, and everything that they share."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from stmg.streaming.realtime import step_back
 from stmg.streaming.state import FrameResult
 
 TICK = 0.5  # seconds from one event with figures to the next
-RESULT_DEPTH = 64  # results that a late listener can still get
-SNAPSHOTS = 4  # of a stream that are kept
+RESULT_DEPTH = 64  # results kept for late viewers
+SNAPSHOTS = 4  # kept of each stream
 STOP_SECONDS = 3.0
 
 
 class Snapshot:
-    """A result that somebody wants to keep, and how it was shown."""
+    """A kept result, and the opacity it was shown at."""
 
     def __init__(self, result: FrameResult, opacity: float) -> None:
         self.result, self.opacity = result, opacity
@@ -43,7 +43,7 @@ class Snapshot:
 
 @dataclass
 class Shown:
-    """A stream and who looks at it."""
+    """A stream, and the channels that its viewers follow."""
 
     stream: LiveStream
     pictures: Pictures
@@ -67,7 +67,7 @@ class Service:
         self._lock = threading.Lock()
         self.events = Channel()
         self.viewers = 0
-        """Connections that look at pictures or listen to events."""
+        """Connections that follow pictures or events."""
         self.stopping = False
         self._sent: dict[str, int] = {}
         self._ticker: asyncio.Task[None] | None = None
@@ -84,7 +84,7 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """Whether every stream is live, or known to be down."""
+        """True once every stream is live, or known to be down."""
         starting = any(shown.stream.status.state == "starting" for shown in self.shown)
         return not self.stopping and self._loop is not None and not starting
 
@@ -92,7 +92,7 @@ class Service:
         return self._shown.get(name)
 
     async def start(self) -> None:
-        """Begin all streams; inside the event loop."""
+        """Start all streams; call it in the event loop."""
         self._loop = asyncio.get_running_loop()
         for stream in self._streams:
             self._show(stream)
@@ -100,23 +100,23 @@ class Service:
             self.uploads.start()
         self._ticker = asyncio.create_task(self._tick())
 
-    def send_away(self) -> None:
-        """End every answer that would go on for ever."""
+    def disconnect(self) -> None:
+        """End the responses to all viewers."""
         self.stopping = True
         for shown in self.shown:
-            self._send_away(shown)
+            self._disconnect(shown)
         for viewer in list(self.events.viewers):
             viewer.close()
 
     async def stop(self) -> None:
-        """End all streams, close their files and remove what was kept for the time being."""
-        self.send_away()
+        """End all streams, close their files and remove temporary files."""
+        self.disconnect()
         if self._ticker is not None:
             self._ticker.cancel()
         await asyncio.to_thread(self._stop)
 
     def add(self, source: str, name: str | None, model: str | None) -> LiveStream:
-        """Begin a stream of a source that the configuration names."""
+        """Start a stream of a source that the configuration names."""
         config = self._allowed(source)
         if model is not None:
             config = replace(config, model=self.models.named(model).spec.name)
@@ -131,7 +131,7 @@ class Service:
         return stream
 
     def remove(self, name: str) -> bool:
-        """End a stream; whether there was one. To be called outside the event loop."""
+        """End a stream; False if there is none. Call it outside the event loop."""
         with self._lock:
             shown = self._shown.pop(name, None)
             self._sent.pop(name, None)
@@ -139,12 +139,12 @@ class Service:
             return False
         shown.stream.stop()
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._send_away, shown)
+            self._loop.call_soon_threadsafe(self._disconnect, shown)
         shown.stream.join(STOP_SECONDS)
         return True
 
     def summary(self, *, history: bool = False) -> bytes:
-        """An event with the figures of all streams, and the points of their timelines since the last one, or all."""
+        """An event with the figures of all streams, and the points of their timelines: the new ones, or all."""
         streams = []
         for shown in self.shown:
             stream = shown.stream
@@ -192,7 +192,7 @@ class Service:
         )
         stream.start()
 
-    def _send_away(self, shown: Shown) -> None:
+    def _disconnect(self, shown: Shown) -> None:
         shown.pictures.close()
         for viewer in list(shown.results.viewers):
             viewer.close()
@@ -210,7 +210,7 @@ class Service:
         if self.uploads is not None:
             self.uploads.stop()
         if shown:
-            with ThreadPoolExecutor(len(shown)) as pool:  # each may take its time to close its files
+            with ThreadPoolExecutor(len(shown)) as pool:  # each may take a while to close its files
                 list(pool.map(lambda item: item.stream.join(STOP_SECONDS), shown))
         self.executor.shutdown(wait=False, cancel_futures=True)
         self._folder.cleanup()
@@ -222,7 +222,7 @@ def _spec_of(config: ServeConfig, stream: StreamConfig) -> ModelSpec:
 
 
 def _free_name(source: str, taken: dict[str, Any]) -> str:
-    """The name of a source, numbered if there is a stream of that name."""
+    """The name of a source, with a number if a stream has that name already."""
     number, name = 1, source
     while name in taken:
         number += 1

@@ -1,4 +1,4 @@
-"""A live stream: a thread that opens the source, segments it, and opens it again when it breaks off."""
+"""A live stream: a thread that opens its source, segments it, and reopens it when it breaks off."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from stmg.outputs.sinks import Sink
 from stmg.pipeline import run_pipeline
 from stmg.segmenter import VideoSegmenter
 from stmg.serve.config import StreamConfig
-from stmg.serve.figures import LiveStatistics
+from stmg.serve.figures import LiveStatistics, TimedExecutor
 from stmg.serve.recording import SegmentRecorder
 from stmg.serve.sources import open_source
 from stmg.serve.state import Controls, Status, StreamInfo
@@ -28,12 +28,12 @@ from stmg.video.addresses import hide_credentials, hide_in_text
 from stmg.video.frames import Frame
 from stmg.video.sources import FrameSource
 
-DELAY = 14  # frames by which a result may lag in offline mode
+DELAY = 14  # default limit in frames in offline mode
 log = logging.getLogger("stmg.serve")
 
 
 class LiveStream:
-    """One stream; what goes wrong in it stays in it."""
+    """One stream. Its errors do not affect other streams."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class LiveStream:
         self._executor = TimedExecutor(executor, self.figures)
         mode = spec.settings.mode or "realtime"
         controls = Controls().with_settings(self.model.segmenter_for(spec, mode=mode).settings)
-        self._make_segmenter(controls)  # refuses settings that do not fit each other
+        self._make_segmenter(controls)  # refuses settings that contradict each other
         self._controls, self._version = controls, 0
         self._status = Status(since=time.time())
         self._changed = threading.Condition()
@@ -84,7 +84,7 @@ class LiveStream:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask it to end; `join` waits until it has."""
+        """Ask it to end; `join` waits for that."""
         self._stopped.set()
         source = self._source
         if source is not None:
@@ -93,7 +93,7 @@ class LiveStream:
             self._changed.notify_all()
 
     def join(self, timeout: float) -> bool:
-        """Whether it ended in time. Whatever is recorded is finished in any case."""
+        """Wait until it has ended; False if it takes longer. Its recording is finished in any case."""
         if self._thread.ident is not None:
             self._thread.join(timeout)
         if self.recorder is not None:
@@ -105,7 +105,7 @@ class LiveStream:
         return self._stopped.is_set()
 
     def set_live(self) -> None:
-        """Say that frames come, shown or not."""
+        """Note that frames arrive, shown or not."""
         if self._status.state != "live":
             self._set_status("live")
 
@@ -117,7 +117,7 @@ class LiveStream:
                 controls = controls.with_settings(self._make_segmenter(controls).settings)
                 self._version += 1
             if controls.opacity != self._controls.opacity:
-                self._newest_version += 1  # what is shown is to be drawn again, paused or not
+                self._newest_version += 1  # the picture has to be drawn again, even while paused
             self._controls = controls
             self._changed.notify_all()
         return controls
@@ -137,7 +137,7 @@ class LiveStream:
         )
 
     def wait_newer(self, version: int, timeout: float) -> tuple[int, FrameResult] | None:
-        """The newest result if it, or how it is drawn, is newer than a version; waits for one so many seconds."""
+        """The newest result, once it or its opacity is newer than a version; None after `timeout` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._newest_version > version or self.is_stopped, timeout)
             if self._newest is None or self._newest_version <= version:
@@ -161,7 +161,7 @@ class LiveStream:
                 return
             failures = 0 if self._status.state == "live" else failures + 1
             wait = min(self._retry[1], self._retry[0] * 2.0 ** min(failures, 16))
-            if (self._status.state, self._status.reason) != ("offline", reason):  # said once, not at each attempt
+            if (self._status.state, self._status.reason) != ("offline", reason):  # logged once, not at each attempt
                 log.warning("stream %s is down: %s", self.name, reason)
             self._set_status("offline", reason, time.time() + wait)
             self._stopped.wait(wait)
@@ -179,7 +179,7 @@ class LiveStream:
                 self._segment(frames, source)
 
     def _segment(self, frames: _Frames, source: FrameSource) -> None:
-        """Segment with the controls as they are, until they change or there are no more frames."""
+        """Segment with the current controls, until they change or the frames end."""
         with self._changed:
             version, controls = self._version, self._controls
         self.figures.mode = controls.mode
@@ -195,7 +195,7 @@ class LiveStream:
     def _make_segmenter(self, controls: Controls) -> VideoSegmenter:
         options, mode = dict(controls.settings), controls.mode
         if mode == "online" and options["max_change"] is not None:
-            # Only a drift budget can be steered, and somebody at the page wants it steered now.
+            # Only a drift budget can follow `max_change`, and the user of the page wants that now.
             settings = self.model.segmenter_for(self.spec, mode="online", max_change=None).settings
             if not isinstance(settings.scheduler_for("online"), DriftBudget):
                 options["scheduler"] = DriftBudget()
@@ -221,7 +221,7 @@ class LiveStream:
 
 
 class _LiveSink(Sink):
-    """Shows results to whoever watches a stream, and records them."""
+    """Shows results to the viewers of a stream, and records them."""
 
     def __init__(self, stream: LiveStream) -> None:
         self._stream = stream
@@ -234,7 +234,7 @@ class _LiveSink(Sink):
 
 
 class _Frames(FrameSource):
-    """The frames of a source as they come; none while the stream is paused."""
+    """The frames of a source as they arrive; none while the stream is paused."""
 
     live = True
 
@@ -258,22 +258,6 @@ class _Frames(FrameSource):
         raise StopIteration
 
 
-class TimedExecutor(Executor):
-    """Passes on to another executor the runs of one stream, and times them."""
-
-    def __init__(self, executor: Executor, statistics: LiveStatistics) -> None:
-        self._executor, self._statistics = executor, statistics
-
-    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        def run() -> Any:
-            begun = time.perf_counter()
-            value = function(*args, **kwargs)
-            self._statistics.time_network(1000 * (time.perf_counter() - begun))
-            return value
-
-        return self._executor.submit(run)
-
-
 def _shown(source: str) -> str:
-    """A path without the folders it lies in."""
+    """The name of a file without its folders."""
     return source if ":" in source else Path(source).name

@@ -1,4 +1,4 @@
-"""Uploads: videos dropped on the page, worked on one after the other in a process that can be killed."""
+"""Uploads: videos dropped on the page, segmented one after the other in a process that can be killed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Upload:
 
     id: str
     name: str
-    """What its owner calls it."""
+    """As its owner calls it."""
     model: str
     state: str = "receiving"
     """receiving, waiting, processing, done, failed or canceled."""
@@ -52,11 +52,11 @@ class Upload:
 
 
 class UploadRefusedError(Exception):
-    """A video that is not taken now; the message says why."""
+    """A video that is refused now; the message says why."""
 
 
 class Uploads:
-    """The queue of uploads and the thread that sees to it."""
+    """The queue of uploads, and the thread that works on it."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Uploads:
         self._thread.start()
 
     def stop(self) -> None:
-        """Kill what is being worked on; files that were uploaded go with the server's folder."""
+        """Kill the running process. Uploaded files are removed with the server's folder."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -95,7 +95,7 @@ class Uploads:
         return self._jobs.get(number)
 
     def begin(self, name: str, model: str, spec: ModelSpec) -> tuple[Upload, Path]:
-        """Make room for a file; where it is to be written. `finish` or `remove` must follow."""
+        """Make room for a file; its path. `finish` or `remove` must follow."""
         with self._changed:
             self._remove_old()
             unfinished = [job for job in self._jobs.values() if job.state in ("receiving", "waiting")]
@@ -113,14 +113,14 @@ class Uploads:
             return job, path / SOURCE
 
     def finish(self, number: str, size: int) -> Upload:
-        """The file is there: it waits for its turn."""
+        """Queue an upload whose file is complete."""
         with self._changed:
             if number not in self._jobs:
                 raise UploadRefusedError("the video was removed while it was sent")
         return self._update(number, state="waiting", megabytes=round(size / 1e6, 2))
 
     def remove(self, number: str) -> bool:
-        """Cancel a video, or forget it and its results; whether there was one."""
+        """Cancel a video, or remove it and its results; False if there is none."""
         with self._changed:
             job = self._jobs.get(number)
             if job is None:
@@ -187,7 +187,7 @@ class Uploads:
             (work.folder / SOURCE).unlink(missing_ok=True)
 
     def _too_much(self, number: str, process: BaseProcess, begun: float) -> str | None:
-        """Why a process has to be killed; None if it may go on."""
+        """Why a process must be killed; None if it may continue."""
         job = self._jobs.get(number)
         if job is None or job.state == "canceled":
             return "canceled"
@@ -239,7 +239,7 @@ class Uploads:
 
 
 def _estimate(report: Report, first: tuple[float, int], now: float) -> dict[str, Any]:
-    """How far a video is and how long it will take, by the frames since the first report."""
+    """Progress and remaining time, from the frames since the first report."""
     progress = left = None
     if report.total:
         progress = min(1.0, report.frames / report.total)

@@ -1,4 +1,4 @@
-"""What works on an uploaded video: a process of its own, which may be killed at any moment."""
+"""Segments an uploaded video, in a process of its own that may be killed at any moment."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from stmg.video.frames import Frame
 from stmg.video.overlay import make_color_table
 from stmg.video.sources import FrameSource, VideoSource, open_video
 
-# Containers that hold a video and nothing else. A playlist would have FFmpeg open whatever files or addresses it names.
+# Containers of a video and nothing else. A playlist would make FFmpeg open any file or address that it names.
 FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,ogg,asf"
 RESULTS = {"overlay": "overlay.mp4", "labels": "labels.zip", "records": "records.jsonl"}
 SOURCE = "source"
@@ -43,19 +43,19 @@ REPORT_EVERY = 0.2  # seconds
 
 @dataclass(frozen=True)
 class Work:
-    """An uploaded video and what is to be done with it."""
+    """An uploaded video to segment."""
 
     folder: Path
-    """Holds the video, and will hold the results."""
+    """Of the video and its results."""
     name: str
-    """What its owner calls it."""
+    """As its owner calls it."""
     spec: ModelSpec
     limits: UploadLimits
 
 
 @dataclass(frozen=True)
 class Report:
-    """How far the work is."""
+    """Progress of an upload."""
 
     frames: int = 0
     total: int | None = None
@@ -65,8 +65,8 @@ class Report:
 
 
 def run(work: Work, reports: Connection) -> None:
-    """Segment the video, reporting on the way. What the parent does not read ends this process too."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which stops us
+    """Segment the video and report progress. This process also ends when the parent stops reading."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl-C, and ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.nice(10)  # live streams come first
     largest = int(1e6 * max(20 * work.limits.megabytes, 2000))
@@ -84,7 +84,7 @@ def run(work: Work, reports: Connection) -> None:
 
 
 def check_video(path: Path, name: str, limits: UploadLimits) -> None:
-    """Refuse what is not a video in a container that stands alone, or too large in any way."""
+    """Refuse files that are not a self-contained video, or too large in any way."""
     try:
         with av.open(str(path), options={"format_whitelist": FORMATS}, metadata_errors="ignore") as container:
             stream: Any = container.streams.best("video")
@@ -101,7 +101,7 @@ def check_video(path: Path, name: str, limits: UploadLimits) -> None:
 
 
 def _segment(work: Work, reports: Connection) -> int:
-    """How many frames were segmented."""
+    """Segment the video; the number of frames."""
     source = work.folder / SOURCE
     check_video(source, work.name, work.limits)
     with open_video(source) as video:
@@ -150,7 +150,7 @@ class LabelArchive(FileSink):
 
     def __init__(self, path: Path, palette: NDArray[np.uint8]) -> None:
         super().__init__(path)
-        self._archive = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)  # PNGs are packed already
+        self._archive = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)  # PNGs are compressed already
         self._table = make_color_table(palette)
 
     def _write(self, result: FrameResult) -> None:

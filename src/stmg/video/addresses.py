@@ -1,4 +1,4 @@
-"""Addresses of videos and streams without their secrets: user names, passwords, queries."""
+"""Addresses of videos and streams: their suffixes, and how they are shown without user names, passwords and queries."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from stmg.errors import SettingsError
-from stmg.video.readers import VIDEO_SUFFIXES
 
 HIDDEN = "…"
 WEB = ("http://", "https://")
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")
+VIDEO_SUFFIXES = (
+    *(".3gp", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg"),
+    *(".mpg", ".mts", ".mxf", ".ogv", ".ts", ".webm", ".wmv", ".y4m"),
+)
 
 
 def hide_credentials(address: str) -> str:

@@ -16,13 +16,9 @@ import numpy as np
 from PIL import Image as PillowImage
 
 from stmg.errors import DataError, SettingsError, SourceLostError, VideoError
+from stmg.video.addresses import IMAGE_SUFFIXES
 from stmg.video.frames import MAX_FILE_PIXELS, Frame, Image, as_frame, check_size
 
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp")
-VIDEO_SUFFIXES = (
-    *(".3gp", ".avi", ".flv", ".m2ts", ".m4v", ".mkv", ".mov", ".mp4", ".mpeg"),
-    *(".mpg", ".mts", ".mxf", ".ogv", ".ts", ".webm", ".wmv", ".y4m"),
-)
 MIN_RATE, MAX_RATE = 0.001, 480.0
 """Plausible frames per second. FFmpeg may take the ticks of a clock for frames."""
 MAX_DAMAGED = 100  # consecutive damaged frames, a few seconds, after which a camera counts as lost

@@ -20,11 +20,11 @@ import av
 
 from stmg.bounded_queue import BoundedQueue
 from stmg.errors import SettingsError, VideoError
-from stmg.video.addresses import hide_credentials
+from stmg.video.addresses import IMAGE_SUFFIXES, hide_credentials
 from stmg.video.decoding import Container
 from stmg.video.frames import Frame, check_size, resize_image
 from stmg.video.opening import Pipe
-from stmg.video.readers import IMAGE_SUFFIXES, Camera, Images, Reader
+from stmg.video.readers import Camera, Images, Reader
 
 
 def open_video(
