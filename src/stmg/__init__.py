@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     )
     from stmg.streaming.settings import Settings
     from stmg.streaming.state import FrameResult, FrameState
-    from stmg.training.adapt.model import adapt
+    from stmg.training.adapt import adapt
     from stmg.training.trainer import train
     from stmg.video.frames import Frame
     from stmg.video.normalization import Normalization
@@ -132,7 +132,7 @@ _MODULES = {
     ),
     "stmg.streaming.settings": ("Settings",),
     "stmg.streaming.state": ("FrameResult", "FrameState"),
-    "stmg.training.adapt.model": ("adapt",),
+    "stmg.training.adapt": ("adapt",),
     "stmg.training.trainer": ("train",),
     "stmg.video.frames": ("Frame",),
     "stmg.video.sources": ("open_video",),

@@ -9,7 +9,7 @@ from stmg.cli.demo import COPIED, MODEL, NETWORK, NEXT, STREETS, compare, list_w
 from stmg.evaluation.clips import Clip
 from stmg.evaluation.streams import open_way
 from stmg.models.names import shipped_names
-from stmg.training.adapt.pairs import Watching
+from stmg.training.pairs import IdentityCorrector
 from stmg.video.frames import Frame
 from zoo import colors, panning
 
@@ -34,7 +34,7 @@ def test_the_demo_makes_what_it_promises(tmp_path):
 
 
 def test_only_stmg_has_the_models_corrector():
-    segmenter = VideoSegmenter(colors, corrector=Watching(3))
+    segmenter = VideoSegmenter(colors, corrector=IdentityCorrector(3))
     ways = list_ways(with_paper=False)
     corrected = {name for name, way in ways.items() if open_way(way, segmenter).segmenter.settings.corrector}
     assert corrected == set(ways) - {NETWORK, COPIED}

@@ -19,7 +19,7 @@ from documents import ROOT, SHELL, Block, read_blocks, relative, split_commands
 from graphs import save_one_channel, save_tflite
 from stmg.data.synthetic.scene import render
 from stmg.evaluation.speed import mean_ms
-from stmg.training.adapt.settings import AdaptSettings
+from stmg.training.corrector_run import AdaptSettings
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 RUNNABLE = ("python", *SHELL[1:])

@@ -11,7 +11,7 @@ from stmg.evaluation.measure import measure_stream
 from stmg.evaluation.way import apply_way
 from stmg.streaming.masks import Masking
 from stmg.streaming.schedulers import AlwaysKey, Level
-from stmg.training.adapt.pairs import Watching
+from stmg.training.pairs import IdentityCorrector
 from zoo import colors
 
 SIZE = (48, 64)
@@ -92,7 +92,7 @@ def test_an_export_is_not_tried_at_a_scale_it_does_not_have(runtime):
 
 
 def test_only_the_checkpoints_own_settings_have_its_corrector(dataset, runtime):
-    segmenter = VideoSegmenter(runtime, corrector=Watching(dataset.num_classes))
+    segmenter = VideoSegmenter(runtime, corrector=IdentityCorrector(dataset.num_classes))
     rows = {trial.way.name: apply_way(trial.way, segmenter) for trial in list_trials(segmenter)}
     corrected = {name for name, row in rows.items() if row.settings.corrector is not None}
     assert corrected == {"the checkpoint's own settings", "  without fusing key frames"}

@@ -6,13 +6,13 @@ from stmg import VideoSegmenter
 from stmg.evaluation.inputs import open_model
 from stmg.evaluation.way import EVERY_FRAME, PAPER_SETTINGS, describe_settings
 from stmg.streaming.schedulers import FixedPeriod, Level, PaperScheduler
-from stmg.training.adapt.pairs import Watching
+from stmg.training.pairs import IdentityCorrector
 from zoo import colors
 
 DRIFT = "(key_above 0.3, partial_above inf, longest 30)"
 
 
-class NotBetween(Watching):
+class NotBetween(IdentityCorrector):
     between = False
 
 
@@ -27,7 +27,7 @@ class NotBetween(Watching):
 def test_a_corrector_and_a_limit_on_the_change_are_stated(mode, words):
     segmenter = VideoSegmenter(colors)
     assert describe_settings(segmenter, mode) == words
-    steered = segmenter.another(corrector=Watching(3), max_change=0.02)
+    steered = segmenter.another(corrector=IdentityCorrector(3), max_change=0.02)
     assert describe_settings(steered, mode) == f"{words}, corrector, max_change 0.02"
     unused = segmenter.another(corrector=NotBetween(3))
     assert describe_settings(unused, mode) == words + ("" if mode == "offline" else ", corrector")
@@ -35,7 +35,7 @@ def test_a_corrector_and_a_limit_on_the_change_are_stated(mode, words):
 
 @pytest.mark.parametrize("settings", [EVERY_FRAME, PAPER_SETTINGS])
 def test_where_nothing_is_carried_no_time_goes_into_a_corrector(settings):
-    assert VideoSegmenter(colors, corrector=Watching(3)).another(**settings).settings.corrector is None
+    assert VideoSegmenter(colors, corrector=IdentityCorrector(3)).another(**settings).settings.corrector is None
 
 
 def test_the_gain_of_masks_is_stated_where_there_are_any(plain, trained_like):

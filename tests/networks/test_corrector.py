@@ -3,7 +3,7 @@ import torch
 
 from stmg.networks.corrector import SHAPES, Corrector
 from stmg.runtimes.torch_corrector import count_correction
-from stmg.training.adapt.learning import fit_shape
+from stmg.training.corrector import fit_shape
 
 SMALLEST = SHAPES[0]
 

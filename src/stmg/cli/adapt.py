@@ -18,7 +18,7 @@ from stmg.cli.progress import progress_bar
 from stmg.cli.suggestion import OF_CHECKPOINTS, typed_options
 
 if TYPE_CHECKING:
-    from stmg.training.adapt.train import Progress
+    from stmg.training.corrector_run import PhaseReport
 
 
 def adapt(
@@ -73,9 +73,9 @@ def adapt(
     Ctrl-C keeps what is done, and the same command goes on from there.
     """
     from stmg.models.names import is_graph_file
-    from stmg.training.adapt.model import STATE
-    from stmg.training.adapt.model import adapt as run
-    from stmg.training.adapt.settings import AdaptSettings
+    from stmg.training.adapt import RUN
+    from stmg.training.adapt import adapt as run
+    from stmg.training.corrector_run import AdaptSettings
 
     console = Console()
     spec = make_spec(model, options, StreamOptions(motion=motion), size=size)
@@ -92,12 +92,15 @@ def adapt(
         with progress_bar(console) as progress:
             task = progress.add_task("", total=None, status="")
 
-            def show(at: Progress) -> None:
-                progress.update(task, description=at.what, completed=at.done, total=at.total, status=escape(at.status))
+            def show(report: PhaseReport) -> None:
+                status = escape(report.status)
+                progress.update(
+                    task, description=report.phase, completed=report.done, total=report.total, status=status
+                )
 
             outcome = run(spec, on, out, settings, on_progress=show)
     except KeyboardInterrupt:
-        console.print(f"[yellow]interrupted; the same command goes on from what {escape(str(out / STATE))} holds[/]")
+        console.print(f"[yellow]interrupted; the same command goes on from what {escape(str(out / RUN))} holds[/]")
         raise typer.Exit(INTERRUPTED) from None
     adapted, check = outcome.adapted, outcome.adapted.check
     console.print(

@@ -150,7 +150,9 @@ class _Worker:
 class Trainer:
     """Trains a stage: steps, evaluations and checkpoints in a folder, from where an interrupted run ended.
 
-    The settings are those of a recipe. val: the split, or whatever else, that scores are of.
+    The settings are those of a recipe.
+    val: the split that is scored.
+    minutes: that its preparation took.
     """
 
     def __init__(
@@ -169,6 +171,7 @@ class Trainer:
         evaluate_every: int,
         save_every: int,
         on_step: OnStep | None = None,
+        minutes: float = 0.0,
     ) -> None:
         self.stage, self.fabric, self.folder, self.on_step = stage, fabric, folder, on_step
         self.steps, self.seed, self.frozen_norm = steps, seed, frozen_norm
@@ -183,7 +186,7 @@ class Trainer:
         if ema_decay:
             self._average = AveragedModel(module.network, multi_avg_fn=moving_average(ema_decay), use_buffers=True)
         plain_optimizer = make_optimizer(module, optimizer)
-        self.record = RunRecord(val=val)
+        self.record = RunRecord(val=val, minutes=minutes)
         self._state = TrainingState(module, plain_optimizer, self.record, fabric.strategy.precision, self._average)
         self._state.load(folder, fabric.device)
         self.record.score_on(val)
@@ -203,7 +206,7 @@ class Trainer:
         record, fabric = self.record, self.fabric
         batches = self.stage.load_batches(fabric, record.step, self.steps)
         log = Log(self.folder, record.step) if fabric.is_global_zero else None
-        started = time.monotonic() - 60 * record.minutes
+        self._started = time.monotonic() - 60 * record.minutes
         with defer_interrupt() as interruption:
             if self._is_due(record.step) and record.evaluated < record.step:  # the run ended in an evaluation
                 self._evaluate(log, interruption)
@@ -213,7 +216,7 @@ class Trainer:
                 losses = self._step(batch, step)
                 if self._average is not None:
                     self._average.update_parameters(self._network)
-                record.step, record.minutes = step + 1, (time.monotonic() - started) / 60
+                record.step, record.minutes = step + 1, self._minutes
                 stop = any_process(fabric, interruption.is_set())
                 is_due = self._is_due(step + 1)
                 if log is not None:
@@ -228,6 +231,11 @@ class Trainer:
                     raise KeyboardInterrupt
         if log is not None:
             log.close()
+
+    @property
+    def _minutes(self) -> float:
+        """That the run has taken, with its parts before it was resumed."""
+        return (time.monotonic() - self._started) / 60
 
     def _is_due(self, step: int) -> bool:
         """Whether there is an evaluation after this step."""
@@ -281,6 +289,7 @@ class Trainer:
             with interruption.at_once() if self.fabric.world_size == 1 else nullcontext():
                 network = self.network.eval()
                 figures, picture = self.stage.evaluate(network, device), self.stage.draw(network, device)
+            record.minutes = self._minutes
             log.add_values("val", figures, record.step)
             if picture is not None:
                 log.add_picture(picture, record.step)

@@ -18,18 +18,19 @@ from stmg.streaming.continuity import find_step
 from stmg.streaming.flow import Flow
 from stmg.streaming.motion import MotionEstimator, View, make_view
 from stmg.streaming.runtime import Runtime
-from stmg.video.frames import Frame, Image
+from stmg.video.frames import Frame, Image, resize_image
+from stmg.video.labels import Labels
 
-STILLS = SimulatedMotion(zoom=0.04, pan=0.03, tilt=0.02, object_speed=0.03, max_gap=1)
+STILL_MOTION = SimulatedMotion(zoom=0.04, pan=0.03, tilt=0.02, object_speed=0.03, max_gap=1)
 CLOSER = (1.0, 1.4)  # how much nearer a still is seen, so that what comes into the frame is in the still
-PLAIN = Augment(scale=CLOSER, flip=False, brightness=0, contrast=0, gamma=0, saturation=0, tint=0)
+ZOOM_ALONE = Augment(scale=CLOSER, flip=False, brightness=0, contrast=0, gamma=0, saturation=0, tint=0)
 HELD_OUT = 0.2  # of each video, at its end, or of the videos
-MANY = 5  # videos, of which some can be held out whole
-SHORTEST = 3  # frames of a clip of a video
+MIN_VIDEOS_TO_SPLIT = 5  # from so many on, some are held out whole
+MIN_CLIP_FRAMES = 3  # of a clip of a video
 
 
 @dataclass(frozen=True)
-class Clip:
+class UnlabeledClip:
     """Adjacent frames."""
 
     images: Sequence[Image]
@@ -38,13 +39,47 @@ class Clip:
     views: Sequence[View]
     motion: MotionEstimator
 
-    def for_offline(self) -> Clip:
+    def for_offline(self) -> UnlabeledClip:
         """The same frames with the flows of offline mode."""
         motion = self.motion.for_offline()
         if motion is self.motion:
             return self
         flows = [motion.estimate(before, now) for before, now in pairwise(self.views)]
         return replace(self, flows=flows, motion=motion)
+
+
+@dataclass(frozen=True)
+class CroppedVideo:
+    """The middle of a video, in another shape, so that it can be computed at one size with other videos."""
+
+    video: Video
+    shape: tuple[int, int]
+
+    @property
+    def name(self) -> str:
+        return self.video.name
+
+    @property
+    def rate(self) -> float | None:
+        return self.video.rate
+
+    @property
+    def labeled(self) -> Sequence[int]:
+        return ()
+
+    def __len__(self) -> int:
+        return len(self.video)
+
+    def image(self, index: int, size: tuple[int, int] | None = None) -> Image:
+        image = self.video.image(index)
+        scale = min(side / wanted for side, wanted in zip(image.shape, self.shape, strict=False))
+        height, width = (max(1, round(scale * side)) for side in self.shape)
+        top, left = (image.shape[0] - height) // 2, (image.shape[1] - width) // 2
+        middle = np.ascontiguousarray(image[top : top + height, left : left + width])
+        return middle if size is None else resize_image(middle, size)
+
+    def truth(self, index: int, size: tuple[int, int] | None = None) -> Labels | None:
+        return None
 
 
 class _Part(NamedTuple):
@@ -54,10 +89,10 @@ class _Part(NamedTuple):
     frames: range
 
 
-class ClipSource:
+class UnlabeledClips:
     """Clips by their number, the same each time.
 
-    longest: frames from the first to the last of a clip of a video.
+    max_interval: frames from the first to the last of a clip.
     still_share: of the clips that are stills set in motion, so that a short video is not learned by heart.
     """
 
@@ -67,7 +102,7 @@ class ClipSource:
         runtime: Runtime,
         motion: MotionEstimator,
         size: tuple[int, int],
-        longest: int,
+        max_interval: int,
         still_share: float,
         seed: int,
     ) -> None:
@@ -75,72 +110,74 @@ class ClipSource:
         if not self.videos:
             raise DataError("there is no frame to adapt to")
         self.runtime, self.motion, self.size = runtime, motion, size
-        self.longest, self.still_share, self.seed = longest, still_share, seed
-        self.learned, self.held_out = _split(self.videos)
+        self.max_interval, self.still_share, self.seed = max_interval, still_share, seed
+        self.train, self.held_out = _split(self.videos)
         if not self.held_out:
             raise DataError("nothing is left to check a corrector on: give a longer video, or several")
 
-    def get(self, number: int) -> Clip:
+    def get(self, number: int) -> UnlabeledClip:
         """A clip to learn from."""
         rng = np.random.default_rng((self.seed, number))
-        video, frames = _choose(self.learned, rng)
+        video, frames = _sample_part(self.train, rng)
         if rng.random() >= self.still_share:
             clip = self._cut(video, frames, rng)
             if clip is not None:
                 return clip
         return self._from_still(video.image(int(rng.integers(frames.start, frames.stop)), self.size), rng)
 
-    def get_held_out(self, number: int) -> Clip | None:
-        """A clip of what is not learned from: of a moving video as it is, of stills set in motion."""
+    def get_held_out(self, number: int) -> UnlabeledClip | None:
+        """A clip that is not learned from: of a moving video as it is, of stills set in motion; None at a scene cut."""
         rng = np.random.default_rng((self.seed, number, 1))
-        video, frames = _choose(self.held_out, rng)
+        video, frames = _sample_part(self.held_out, rng)
         if is_moving(video):
             return self._cut(video, frames, rng)
         return self._from_still(video.image(int(rng.integers(frames.start, frames.stop)), self.size), rng)
 
-    def _cut(self, video: Video, frames: range, rng: np.random.Generator) -> Clip | None:
-        """Some of these frames of a video; None if they do not show one scene in motion."""
-        if not is_moving(video) or len(frames) < SHORTEST:
-            return None
-        length = min(self.longest + 1, len(frames))
-        start = frames.start + int(rng.integers(0, len(frames) - length + 1))
-        return self._follow([video.image(start + at, self.size) for at in range(length)])
-
-    def _from_still(self, image: Image, rng: np.random.Generator) -> Clip:
-        labels = self.runtime.labels(self.runtime.full(self.runtime.prepare(image)).logits, self.size)
-        movable = tuple(int(class_id) for class_id in np.unique(labels))
-        transform = sample_transform(replace(PLAIN, crop=self.size), self.size, 1.0, rng)
-        frames, _ = clip_from_still(image, labels, self.longest + 1, STILLS, movable, transform, rng)
-        images = list(frames)
-        return self._follow(images) or Clip(images[:1] * 2, [None], self._look(images[:1] * 2), self.motion)
-
-    def _follow(self, images: list[Image]) -> Clip | None:
-        views = self._look(images)
+    def follow(self, images: list[Image]) -> UnlabeledClip | None:
+        """Images as a clip with its flows; None if there is a scene cut between them."""
+        views = self._make_views(images)
         steps = [find_step(self.motion, before, now) for before, now in pairwise(views)]
         if any(step.is_cut for step in steps):
             return None
-        return Clip(images, [step.flow for step in steps], views, self.motion)
+        return UnlabeledClip(images, [step.flow for step in steps], views, self.motion)
 
-    def _look(self, images: Sequence[Image]) -> list[View]:
+    def _cut(self, video: Video, frames: range, rng: np.random.Generator) -> UnlabeledClip | None:
+        """Some of these frames of a video; None if they do not show one scene in motion."""
+        if not is_moving(video) or len(frames) < MIN_CLIP_FRAMES:
+            return None
+        length = min(self.max_interval + 1, len(frames))
+        start = frames.start + int(rng.integers(0, len(frames) - length + 1))
+        return self.follow([video.image(start + at, self.size) for at in range(length)])
+
+    def _from_still(self, image: Image, rng: np.random.Generator) -> UnlabeledClip:
+        labels = self.runtime.labels(self.runtime.full(self.runtime.prepare(image)).logits, self.size)
+        movable = tuple(int(class_id) for class_id in np.unique(labels))
+        transform = sample_transform(replace(ZOOM_ALONE, crop=self.size), self.size, 1.0, rng)
+        frames, _ = clip_from_still(image, labels, self.max_interval + 1, STILL_MOTION, movable, transform, rng)
+        images = list(frames)
+        still = images[:1] * 2
+        return self.follow(images) or UnlabeledClip(still, [None], self._make_views(still), self.motion)
+
+    def _make_views(self, images: Sequence[Image]) -> list[View]:
         return [make_view(Frame(image), self.motion.view_width) for image in images]
 
 
 def _split(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
-    """What is learned from, and what is held out.
+    """What to learn from, and what to hold out.
 
     Of many videos the last ones are held out: scenes that were not seen say more than later frames of those that were.
     Of few, the end of each is; if they are too short for that, again the last ones.
     """
-    learned: list[_Part] = []
+    train: list[_Part] = []
     held_out: list[_Part] = []
-    if len(videos) >= MANY:
+    if len(videos) >= MIN_VIDEOS_TO_SPLIT:
         return _split_whole(videos)
     for video in videos:
         end = max(1, round(len(video) * (1 - HELD_OUT)))
-        learned.append(_Part(video, range(end)))
-        if len(video) - end >= (SHORTEST if is_moving(video) else 1):
+        train.append(_Part(video, range(end)))
+        if len(video) - end >= (MIN_CLIP_FRAMES if is_moving(video) else 1):
             held_out.append(_Part(video, range(end, len(video))))
-    return _split_whole(videos) if not held_out and len(videos) > 1 else (learned, held_out)
+    return _split_whole(videos) if not held_out and len(videos) > 1 else (train, held_out)
 
 
 def _split_whole(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
@@ -149,7 +186,7 @@ def _split_whole(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
     return whole[:first], whole[first:]
 
 
-def _choose(parts: Sequence[_Part], rng: np.random.Generator) -> _Part:
+def _sample_part(parts: Sequence[_Part], rng: np.random.Generator) -> _Part:
     """One of them, those of longer videos more often."""
     lengths = np.array([len(part.video) for part in parts])
     return parts[int(rng.choice(len(lengths), p=lengths / lengths.sum()))]

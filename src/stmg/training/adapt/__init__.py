@@ -1,1 +1,0 @@
-"""Adapt: a corrector for a network, trained on a user's own video without labels."""

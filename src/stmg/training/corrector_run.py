@@ -1,0 +1,216 @@
+"""A run of `adapt`: collect pairs, train a corrector on them, check it; as much of each as the time allows."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from stmg.data.dataset import Video
+from stmg.errors import SettingsError, require
+from stmg.models.correctors import GraphModel, describe_corrector
+from stmg.networks.corrector import Corrector
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.schedulers import Level
+from stmg.training.corrector import (
+    EMA_DECAY,
+    Check,
+    CorrectorStage,
+    CorrectorTraining,
+    corrector_optimizer,
+    make_corrector,
+)
+from stmg.training.pairs import RECORD, PairCollector, count_classes
+from stmg.training.processes import Machines
+from stmg.training.run_folder import RECIPE, STATE, claim_folder
+from stmg.training.trainer import StepReport, Trainer
+from stmg.training.unlabeled import UnlabeledClips
+
+PAIRS = "pairs"  # folder of the pairs, in that of the run
+COLLECTING = 0.45  # of the time; the rest is for training
+SAVE_EVERY = 100  # steps
+MIN_STEPS = 50  # however short the time
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptSettings:
+    """How a corrector is trained."""
+
+    cost: float = 0.05
+    """Most multiply-accumulates of the corrector, relative to the network's."""
+    minutes: float = 15.0
+    """How long it may take, about; steps and pairs follow, where they are not given."""
+    longest: int = 8
+    """Frames between which pairs are taken."""
+    still_share: float = 0.5
+    """Of the clips that are stills set in motion."""
+    steps: int | None = None
+    pairs: int | None = None
+    """To learn from; as many as fit into 1.5 GB and at most 4000 are kept."""
+    batch: int = 16
+    learning_rate: float = 2e-3
+    seed: int = 0
+    checks: int = 40
+    """Clips, held out, on which it is compared with motion alone."""
+
+    def __post_init__(self) -> None:
+        require(0 < self.cost <= 1, "cost is above 0 and at most 1", self.cost)
+        require(self.minutes > 0, "minutes is above 0", self.minutes)
+        require(self.longest >= 2, "longest is at least 2", self.longest)
+        require(0 <= self.still_share <= 1, "still_share is from 0 to 1", self.still_share)
+
+
+class VideoLength(NamedTuple):
+    name: str
+    frames: int
+
+
+@dataclass(frozen=True)
+class AdaptRun:
+    """What a run is; one of another description does not resume it."""
+
+    settings: AdaptSettings
+    network: str
+    videos: tuple[VideoLength, ...]
+    size: tuple[int, int]
+    motion: str
+
+
+class PhaseReport(NamedTuple):
+    """What a run reports of its phases: watching videos, training, checking."""
+
+    phase: str
+    done: int
+    total: int | None
+    """None until it is known."""
+    status: str = ""
+
+
+OnPhase = Callable[[PhaseReport], None]
+
+
+class Adapted(NamedTuple):
+    """A trained corrector."""
+
+    module: Corrector
+    size: tuple[int, int]
+    macs: int
+    share: float | None
+    """Of the network's multiply-accumulates; None where those are not known."""
+    check: Check
+    seconds: float
+    steps: int
+    pairs: int
+
+
+def train_corrector(
+    segmenter: VideoSegmenter,
+    videos: Sequence[Video],
+    folder: Path,
+    size: tuple[int, int],
+    settings: AdaptSettings,
+    device: torch.device,
+    on_progress: OnPhase = lambda report: None,
+    identity: str = "",
+    *,
+    start: Corrector | None = None,
+    name: str = "",
+    graph: GraphModel | None = None,
+) -> Adapted:
+    """Train a corrector for a segmenter's network at its level of motion.
+
+    videos: the user's own; their labels, if there are any, are not looked at.
+    folder: of the run; a later call resumes it, if the network has the same identity then.
+    start: a corrector to go on from, whose shape it then has; from ImageNet if not given.
+    name, graph: of the model, for the card.
+    """
+    runtime, motion, seed = segmenter.runtime, segmenter.settings.motion, settings.seed
+    fabric = Machines(device=str(device)).make_fabric()
+    clips = UnlabeledClips(videos, runtime, motion, size, settings.longest, settings.still_share, seed)
+    num_classes = count_classes(runtime, clips)
+    cost = runtime.cost(size, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)
+    torch.manual_seed(seed)
+    corrector = make_corrector(num_classes, None if cost is None else settings.cost * cost.macs, size, start)
+    lengths = tuple(VideoLength(video.name, len(video)) for video in clips.videos)
+    _claim_folder(AdaptRun(settings, identity or runtime.description, lengths, size, motion.name), folder)
+    collector = PairCollector(
+        clips,
+        runtime,
+        num_classes,
+        folder / PAIRS,
+        batch=settings.batch,
+        pairs=settings.pairs,
+        seconds=60 * COLLECTING * settings.minutes,
+        seed=seed,
+    )
+    collector.collect(lambda done, total: on_progress(PhaseReport("watching", done, total)))
+    pairs = collector.num_kept
+    notes = {"model": name, "frames": sum(map(len, clips.videos)), "pairs": pairs}
+    stage = CorrectorStage(
+        CorrectorTraining(corrector),
+        collector.store,
+        collector.record.pairs,
+        clips,
+        runtime,
+        batch=settings.batch,
+        seed=seed,
+        num_checks=settings.checks,
+        on_check=lambda done: on_progress(PhaseReport("checking", done, settings.checks)),
+        card=describe_corrector(corrector, size, motion.name, between=True, graph=graph, notes=notes),
+    )
+    steps = settings.steps or collector.record.steps or _plan_steps(stage, collector, settings, device)
+    collector.save(steps)
+    trainer = Trainer(
+        stage,
+        fabric,
+        folder,
+        steps=steps,
+        optimizer=corrector_optimizer(settings.learning_rate),
+        seed=seed,
+        ema_decay=EMA_DECAY,
+        evaluate_every=steps,
+        save_every=SAVE_EVERY,
+        on_step=lambda report: on_progress(_describe_step(report)),
+        minutes=collector.record.seconds / 60,
+    )
+    trainer.run()
+    network, figures = trainer.network, trainer.record.figures
+    assert isinstance(network, Corrector)
+    assert figures is not None
+    share = None if cost is None else stage.card.macs / cost.macs
+    seconds = 60 * trainer.record.minutes
+    return Adapted(network, size, stage.card.macs, share, Check.from_figures(figures), seconds, steps, pairs)
+
+
+def _claim_folder(run: AdaptRun, folder: Path) -> None:
+    begun = [path for path in (folder / STATE, folder / PAIRS) if path.exists()]
+    if begun and not ((folder / PAIRS / RECORD).is_file() and (folder / RECIPE).is_file()):
+        raise SettingsError(
+            f"{folder} holds a run of another version, or a part of it is gone; remove {folder} to start over"
+        )
+    claim_folder(run, folder, begun=PAIRS)
+
+
+def _plan_steps(stage: CorrectorStage, collector: PairCollector, settings: AdaptSettings, device: torch.device) -> int:
+    """How many steps the time allows that is left, but for the check: a clip of it takes about as one watched."""
+    module = copy.deepcopy(stage.training).to(device).train()
+    rng, times = np.random.default_rng(0), []
+    for _ in range(3):
+        started = time.perf_counter()
+        module(stage.sample(rng, device))["loss"].backward()
+        times.append(time.perf_counter() - started)
+    seconds = collector.seconds
+    checking = settings.checks * seconds / max(1, collector.record.clips)
+    left = 60 * settings.minutes - seconds - checking
+    return max(MIN_STEPS, math.ceil(0.9 * left / min(times)))
+
+
+def _describe_step(report: StepReport) -> PhaseReport:
+    return PhaseReport("training", report.step, report.steps, f"loss {report.losses['loss']:.3f}")
