@@ -54,7 +54,7 @@ def test_output_activation_threshold_and_background_are_options(samples, tmp_pat
     [
         (["--output", "d0"], "no output 'd0'; there are 0 out 1x1x48x64"),
         (["--activation", "softmax"], "activation is one of logits, probability; got 'softmax'"),
-        (["--threshold", "2"], "threshold is a probability between 0 and 1; got 2"),
+        (["--threshold", "2"], "threshold is a probability between 0 and 1; got '2'"),
         (["--save", "overlay", "--areas"], "add --save records"),
         (["--background", "green"], "add --save cutout"),
         (["--save", "cutout", "--background", "leaf"], "a color is a name"),

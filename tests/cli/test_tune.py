@@ -26,7 +26,7 @@ def test_settings_for_a_video_are_chosen_checked_and_used(samples, tmp_path, mon
 def test_a_goal_that_is_no_share_is_said_in_a_line(samples):
     done = run_stmg("tune", samples.model, samples.video, "--max-change", "lots")
     assert done.returncode == 2
-    assert "--max-change is a share such as 2% or 0.02; got 'lots'" in done.stderr
+    assert "--max-change is a share between 0 and 1, such as 2% or 0.02; got 'lots'" in done.stderr
     assert is_one_line(done.stderr)
 
 

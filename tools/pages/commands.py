@@ -43,7 +43,7 @@ def index_page() -> str:
 def command_page(name: str, command: Any) -> str:
     """One command: what it does, its arguments, its options by panel, and examples."""
     arguments = [each for each in command.params if each.param_type_name == "argument"]
-    options = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
+    options = [each for each in command.params if each.param_type_name == "option"]
     words = [_metavar(each) if each.required else f"[{_metavar(each)}]" for each in arguments]
     parts = [f"# stmg {name}\n", _describe(command.help), f"```text\nstmg {name} [OPTIONS] {' '.join(words)}\n```\n"]
     if arguments:

@@ -32,9 +32,8 @@ from stmg.cli import (
     train,
     tune,
 )
-from stmg.cli.groups import expand_groups
 from stmg.cli.interruption import interruptible
-from stmg.cli.options import MEASURE, RUN, TRAIN
+from stmg.cli.options import MEASURE, RUN, TRAIN, expand_settings
 from stmg.errors import StmgError, install_command
 
 OUT_OF_MEMORY = ("can't allocate memory", "Insufficient memory", "std::bad_alloc", "Failed to allocate memory")
@@ -48,8 +47,11 @@ class Verb(NamedTuple):
     panel: str
     """Where `stmg --help` lists it."""
     examples: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
+    """Parameters that its `--help` lists; the others are left to `--help-all`. Empty: all but rarely used settings."""
 
 
+OF_VIDEOS = ("model", "out", "save", "size", "limit", "mode", "max_change", "device")
 VERBS = {
     "segment": Verb(
         segment.segment,
@@ -59,6 +61,7 @@ VERBS = {
             "stmg segment camera:0 --model out/lite0-openvino --save records",
             "stmg segment frames --model nets.py:build --scheduler fixed:period=3,between=carry",
         ),
+        ("source", *OF_VIDEOS),
     ),
     "batch": Verb(
         batch.batch,
@@ -68,6 +71,7 @@ VERBS = {
             "stmg batch 'drives/*.mp4' more.txt --model out/lite0-openvino --save labels --out out/drives",
             "stmg batch s3://bucket/drives --model lite0-camvid --out s3://bucket/labels --ray auto",
         ),
+        ("videos", *OF_VIDEOS, "ray"),
     ),
     "serve": Verb(
         serve.serve,
@@ -77,6 +81,7 @@ VERBS = {
             "stmg serve camera:0 drive.mp4 --model lite0-camvid --port 8080",
             "stmg serve --config streams.yaml",
         ),
+        ("sources", "model", "config", "size", "mode", "max_change", "device", "host", "port", "token", "record"),
     ),
     "evaluate": Verb(evaluate.evaluate, MEASURE, ("stmg evaluate lite0-camvid CAMVID --split val",)),
     "benchmark": Verb(benchmark.benchmark, MEASURE, ("stmg benchmark lite0-camvid drive.mp4 --frames 100",)),
@@ -140,7 +145,7 @@ for _name, _verb in VERBS.items():
     _epilog = "\n\n".join(("Examples:", *_verb.examples)) if _verb.examples else None
     _help = _unwrap(_verb.function.__doc__)
     app.command(_name, help=_help, epilog=_epilog, rich_help_panel=_verb.panel)(
-        interruptible(expand_groups(_verb.function))
+        interruptible(expand_settings(_verb.function, _verb.short))
     )
 app.add_typer(data.data, name="data", rich_help_panel=TRAIN)
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import Data, Device, Limit, Model, ModelOptions, Network, Out, Size, Split, Threads, make_spec
+from stmg.cli.options import FRAME_SIZE, Data, Limit, Model, Options, Out, Split, make_spec, settings
 from stmg.cli.progress import progress_bar
 from stmg.cli.results import AsJson, publish
 from stmg.errors import SettingsError
@@ -27,27 +27,25 @@ def ablate(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Number of seeds for random rows.")] = 3,
     split: Split = "val",
-    size: Size = None,
     limit: Limit = None,
     out: Out = Path("out/ablate"),
-    network: Network = None,
-    device: Device = None,
     as_json: AsJson = False,
-    threads: Threads = None,
+    *,
+    options: Annotated[Options, settings("size", "device", "threads", "network", size=FRAME_SIZE)],
 ) -> None:
     """Measure what each part is worth: the rows of the paper's ablations, and stmg's own."""
     from stmg.evaluation.ablate import ablate as run
     from stmg.models.card import CARD
 
     console = Console(stderr=as_json)
-    spec = make_spec(model, ModelOptions(device=device, threads=threads, network=network), size=size)
+    spec = make_spec(model, options)
     others = {}
     for text in also or []:
         name, equals, other = text.partition("=")
         if not equals:
             raise SettingsError(f"--also is NAME=MODEL, such as 'one weight set=runs/one/last'; got {text!r}")
-        own = network if (Path(other) / CARD).is_file() else None
-        others[name] = make_spec(other, ModelOptions(device=device, threads=threads, network=own))
+        unused = ("size",) if (Path(other) / CARD).is_file() else ("size", "network")
+        others[name] = make_spec(other, {key: value for key, value in options.items() if key not in unused})
     try:
         with progress_bar(console) as progress:
             task = progress.add_task("ablations", total=None, status="reading")

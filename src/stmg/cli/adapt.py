@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import Model, ModelOptions, Motion, Size, StreamOptions, make_spec
-from stmg.cli.parsing import parse_share
+from stmg.cli.options import FRAME_SIZE, MODEL, OF_CHECKPOINTS, Model, Options, format_options, make_spec, settings
 from stmg.cli.progress import progress_bar
-from stmg.cli.suggestion import OF_CHECKPOINTS, typed_options
 
 if TYPE_CHECKING:
     from stmg.training.corrector_run import PhaseReport
@@ -58,10 +55,8 @@ def adapt(
         int | None, typer.Option(min=16, metavar="N", help="Pairs of frames to train on. Default: by --minutes.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
-    size: Size = None,
-    motion: Motion = None,
     *,
-    options: ModelOptions,
+    options: Annotated[Options, settings("size", "motion", MODEL, size=FRAME_SIZE)],
 ) -> None:
     """Train a corrector for a model on your own video, without labels.
 
@@ -73,14 +68,15 @@ def adapt(
     Ctrl-C keeps what is done, and the same command goes on from there.
     """
     from stmg.models.names import is_graph_file
+    from stmg.streaming.values import read_share
     from stmg.training.adapt import RUN
     from stmg.training.adapt import adapt as run
     from stmg.training.corrector_run import AdaptSettings
 
     console = Console()
-    spec = make_spec(model, options, StreamOptions(motion=motion), size=size)
-    settings = AdaptSettings(
-        cost=parse_share("--cost", cost) or 0.05,
+    spec = make_spec(model, options)
+    adapt_settings = AdaptSettings(
+        cost=read_share("--cost", cost),
         minutes=minutes,
         longest=longest,
         still_share=stills,
@@ -98,7 +94,7 @@ def adapt(
                     task, description=report.phase, completed=report.done, total=report.total, status=status
                 )
 
-            outcome = run(spec, on, out, settings, on_progress=show)
+            outcome = run(spec, on, out, adapt_settings, on_progress=show)
     except KeyboardInterrupt:
         console.print(f"[yellow]interrupted; the same command goes on from what {escape(str(out / RUN))} holds[/]")
         raise typer.Exit(INTERRUPTED) from None
@@ -110,8 +106,8 @@ def adapt(
     )
     if adapted.share is None:
         console.print("[yellow]the network's MACs are not known: --cost could not be honored[/]")
-    elif adapted.share > settings.cost:
-        console.print(f"[yellow]more than --cost {settings.cost:.1%}: there is no smaller corrector[/]")
+    elif adapted.share > adapt_settings.cost:
+        console.print(f"[yellow]more than --cost {adapt_settings.cost:.1%}: there is no smaller corrector[/]")
     if not check.clips:
         console.print("[yellow]it could not be checked: the frames held out are cut too often[/]")
     else:
@@ -128,9 +124,10 @@ def adapt(
         console.print("[yellow]between two computed frames it is no help: offline mode does without[/]")
     folder = shlex.quote(str(out))
     if outcome.whole:  # of a graph file, the folder knows how it was opened
-        use = folder + ("" if is_graph_file(model) else typed_options(options, OF_CHECKPOINTS))
+        use = folder + ("" if is_graph_file(model) else format_options(options, OF_CHECKPOINTS))
     else:
-        use = f"{shlex.quote(model)}{typed_options(replace(options, corrector=None))} --corrector {folder}"
-    if motion is not None:  # else the model's own
-        use += f" --motion {shlex.quote(motion)}"
+        without = {name: value for name, value in options.items() if name != "corrector"}
+        use = f"{shlex.quote(model)}{format_options(without)} --corrector {folder}"
+    if "motion" in options:  # else the model's own
+        use += f" --motion {shlex.quote(options['motion'])}"
     console.print(f"to use it: stmg segment VIDEO --model {escape(use)}", soft_wrap=True)

@@ -11,7 +11,18 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import MODEL_HELP, Areas, BackgroundColor, Every, Limit, ModelOptions, StreamOptions, make_spec
+from stmg.cli.options import (
+    MODEL,
+    MODEL_HELP,
+    STREAM,
+    Areas,
+    BackgroundColor,
+    Every,
+    Limit,
+    Options,
+    make_spec,
+    settings,
+)
 from stmg.signals import ignore_ending
 
 if TYPE_CHECKING:
@@ -44,26 +55,9 @@ def batch(
     ] = None,
     areas: Areas = False,
     background: BackgroundColor = None,
-    size: Annotated[
-        str | None,
-        typer.Option(
-            "--size",
-            "--resize",
-            metavar="HEIGHTxWIDTH",
-            help="Size to work at, such as 360x480; outputs have the size of the video. Default: as for stmg segment.",
-        ),
-    ] = None,
     limit: Limit = None,
     every: Every = 1,
     fps: Annotated[float | None, typer.Option(metavar="FPS", help="Frame rate of folders of images.")] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="offline or online. Default: offline; online with a scheduler that computes partial frames.",
-            show_default=False,
-        ),
-    ] = None,
     chunk: Annotated[
         int | None,
         typer.Option(
@@ -88,8 +82,15 @@ def batch(
         ),
     ] = None,
     *,
-    options: ModelOptions,
-    stream: StreamOptions,
+    options: Annotated[
+        Options,
+        settings(
+            STREAM,
+            "settings",
+            MODEL,
+            mode="offline or online. Default: offline; online with a scheduler that computes partial frames.",
+        ),
+    ],
 ) -> None:
     """Segment many videos, each into a folder of its own.
 
@@ -103,10 +104,10 @@ def batch(
 
     if workers is not None and ray is None:
         raise SettingsError("--workers is for --ray; without it one process uses all cores")
-    wanted = make_spec(model, options, stream, size=size, mode=mode).settings
+    wanted = make_spec(model, options).settings
     mode = wanted.mode or ("online" if wanted.scheduler is not None and wanted.scheduler.refreshes else "offline")
-    settings = BatchSettings(
-        spec=make_spec(model, options, stream, size=size, mode=mode),
+    batch_settings = BatchSettings(
+        spec=make_spec(model, options, mode=mode),
         mode=mode,
         save=None if save is None else tuple(save),
         areas=areas,
@@ -116,10 +117,10 @@ def batch(
         fps=fps,
         chunk=CHUNK if chunk is None else chunk,
     )
-    if chunk and not settings.may_cut:
+    if chunk and not batch_settings.may_cut:
         raise SettingsError("--chunk is for --mode offline without --max-change: parts must not depend on each other")
     console = Console()
-    run = BatchRun(find_videos(videos, without=out), settings, out, ray=ray, workers=workers)
+    run = BatchRun(find_videos(videos, without=out), batch_settings, out, ray=ray, workers=workers)
     started = time.perf_counter()
     interrupted = _run(run, console)
     _print_summary(run, time.perf_counter() - started, out, interrupted, console)

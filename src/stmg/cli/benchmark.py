@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import Model, ModelOptions, Out, StreamOptions, make_spec
+from stmg.cli.options import MODEL, STREAM, Model, Options, Out, make_spec, settings
 from stmg.cli.progress import progress_bar
 from stmg.cli.results import AsJson, publish
 
@@ -34,10 +34,6 @@ def benchmark(
     ] = None,
     frames: Annotated[int, typer.Option(min=2, metavar="N", help="Number of frames.")] = 100,
     repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Passes over the frames, for their spread.")] = 3,
-    mode: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="offline, online or realtime alone. Default: all of them."),
-    ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
@@ -69,8 +65,12 @@ def benchmark(
     out: Out = Path("out/benchmark"),
     as_json: AsJson = False,
     *,
-    options: ModelOptions,
-    stream: StreamOptions,
+    options: Annotated[
+        Options,
+        settings(
+            STREAM, "settings", MODEL, without=["size"], mode="offline, online or realtime alone. Default: all of them."
+        ),
+    ],
 ) -> None:
     """Measure the speed of a model beside the network on every frame: FPS, latency, MACs, memory.
 
@@ -81,7 +81,7 @@ def benchmark(
     from stmg.streaming.values import read_size
 
     console = Console(stderr=as_json)
-    spec = make_spec(model, options, stream, mode=mode, several_modes=True)
+    spec = make_spec(model, options, several_modes=True)
     sizes = [read_size("--size", text) for text in size or []]
     tasks: dict[tuple[int, int], TaskID] = {}
     try:
@@ -99,7 +99,7 @@ def benchmark(
                 sizes=sizes,
                 frames=frames,
                 repeats=repeats,
-                mode=mode,
+                mode=options.get("mode"),
                 rate=rate,
                 baselines=baselines,
                 smaller=smaller or (),

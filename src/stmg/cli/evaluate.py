@@ -9,24 +9,17 @@ import typer
 from rich.console import Console
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.measuring import parse_intervals
-from stmg.cli.options import Data, Limit, Model, ModelOptions, Out, Size, Split, StreamOptions, make_spec
+from stmg.cli.options import FRAME_SIZE, MODEL, STREAM, Data, Limit, Model, Options, Out, Split, make_spec, settings
 from stmg.cli.progress import progress_bar
 from stmg.cli.results import AsJson, publish
+from stmg.errors import SettingsError
 
 
 def evaluate(
     model: Model,
     data: Data,
     split: Split = "val",
-    size: Size = None,
     limit: Limit = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="offline, online or realtime alone. Default: online and offline, side by side."
-        ),
-    ] = None,
     network_intervals: Annotated[
         str | None,
         typer.Option(
@@ -41,8 +34,16 @@ def evaluate(
     out: Out = Path("out/evaluate"),
     as_json: AsJson = False,
     *,
-    options: ModelOptions,
-    stream: StreamOptions,
+    options: Annotated[
+        Options,
+        settings(
+            STREAM,
+            "settings",
+            MODEL,
+            size=FRAME_SIZE,
+            mode="offline, online or realtime alone. Default: online and offline, side by side.",
+        ),
+    ],
 ) -> None:
     """Measure the accuracy of a model as a stream, beside the network on every frame.
 
@@ -54,7 +55,7 @@ def evaluate(
     from stmg.evaluation.inputs import videos_of
 
     console = Console(stderr=as_json)
-    spec = make_spec(model, options, stream, size=size, mode=mode, several_modes=True)
+    spec, mode = make_spec(model, options, several_modes=True), options.get("mode")
     dataset = open_dataset(data)
     frames = sum(min(len(video), limit or len(video)) for video in videos_of(dataset, split))
     try:
@@ -66,10 +67,20 @@ def evaluate(
                 split=split,
                 limit=limit,
                 mode=mode,
-                network_intervals=parse_intervals(network_intervals),
+                network_intervals=_parse_intervals(network_intervals),
                 paper_protocol=paper,
                 on_frame=lambda frame: progress.update(task, advance=1, status=str(frame.level)),
             )
     except KeyboardInterrupt:  # before the first frame
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(publish(result, out, console, as_json))
+
+
+def _parse_intervals(text: str | None) -> list[int] | None:
+    """Numbers of frame intervals from text such as 1,2,4."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise SettingsError(f"--network-intervals are whole numbers from 1, such as 1,2,4; got {text!r}")
+    return [int(part) for part in parts]

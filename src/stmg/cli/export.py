@@ -9,20 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from stmg.cli.options import (
-    Activation,
-    Corrector,
-    ModelOptions,
-    Network,
-    Normalize,
-    Out,
-    Output,
-    Size,
-    Threads,
-    Threshold,
-    Weights,
-    make_spec,
-)
+from stmg.cli.options import Options, Out, make_spec, settings
 
 MODEL_HELP = (
     "A shipped name (lite0-camvid), checkpoint folder, Hub id, network (ddrnet39), or file.py:function that returns "
@@ -33,7 +20,6 @@ MODEL_HELP = (
 def export(
     model: Annotated[str, typer.Argument(help=MODEL_HELP, show_default=False)],
     to: Annotated[str, typer.Option(metavar="FORMAT", help="onnx or openvino.")] = "onnx",
-    size: Size = None,
     int8: Annotated[
         str | None,
         typer.Option(
@@ -48,14 +34,14 @@ def export(
         ),
     ] = None,
     out: Out = Path("out/export"),
-    threads: Threads = None,
-    weights: Weights = None,
-    network: Network = None,
-    normalize: Normalize = None,
-    output: Output = None,
-    activation: Activation = None,
-    threshold: Threshold = None,
-    corrector: Corrector = None,
+    *,
+    options: Annotated[
+        Options,
+        settings(
+            *("size", "threads", "weights", "network", "normalize", "output", "activation", "threshold", "corrector"),
+            size="Frame size. Default: the model's own, 360x480 if none.",
+        ),
+    ],
 ) -> None:
     """Export a model to ONNX or OpenVINO, and compare it with PyTorch.
 
@@ -65,17 +51,7 @@ def export(
     from stmg.models.names import is_network
 
     console = Console()
-    options = ModelOptions(
-        weights=weights,
-        network=network,
-        normalize=normalize,
-        output=output,
-        activation=activation,
-        threshold=threshold,
-        threads=threads,
-        corrector=corrector,
-    )
-    spec = make_spec(model, options, size=size)
+    spec = make_spec(model, options)
     with console.status(f"exporting {escape(model)} to {escape(to)}"):
         difference = export_model(spec, out, to, size=spec.settings.size, int8=int8, check=check)
     files = sorted(path.name for path in out.iterdir() if path.is_file())
@@ -87,6 +63,6 @@ def export(
     )
     if int8 is not None:
         console.print("[yellow]INT8 costs accuracy: measure it with stmg evaluate[/]")
-    if weights is None and is_network(model):
+    if "weights" not in options and is_network(model):
         console.print(f"[yellow]{escape(model)} has no weights: its labels mean nothing[/]")
     console.print(f"next: stmg segment VIDEO --model {escape(str(out))}", soft_wrap=True)

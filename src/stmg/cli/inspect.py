@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from stmg.cli.inspect_graph import show_graph
-from stmg.cli.options import Device, ModelOptions, Network, Threads, make_spec
+from stmg.cli.options import Options, make_spec, settings
 from stmg.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -71,20 +71,19 @@ class Inspection:
 
 def inspect(
     model: Annotated[str, typer.Argument(help=MODEL_HELP, show_default=False)],
-    size: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HEIGHTxWIDTH", help="Frame size, such as 1024x2048. Default: the model's own, 360x480 if none."
-        ),
-    ] = None,
     classes: Annotated[
         int | None,
         typer.Option(min=1, max=255, metavar="N", help="Number of classes of a network without weights. Default: 19."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    network: Network = None,
-    device: Device = None,
-    threads: Threads = None,
+    *,
+    options: Annotated[
+        Options,
+        settings(
+            *("size", "device", "threads", "network"),
+            size="Frame size, such as 1024x2048. Default: the model's own, 360x480 if none.",
+        ),
+    ],
 ) -> None:
     """List the residual blocks of a network that can be skipped, what each costs, and why others are not listed.
 
@@ -95,7 +94,7 @@ def inspect(
     from stmg.runtimes.threads import set_threads
     from stmg.streaming.working_size import ANY_SIZE
 
-    spec = make_spec(model, ModelOptions(device=device, threads=threads, network=network), size=size)
+    spec = make_spec(model, options)
     if is_exported(open_adapted(spec).name):
         if classes is not None:
             raise SettingsError(f"--classes cannot be used with {model}: it has its own")

@@ -1,18 +1,25 @@
-"""Options that the verbs share, and the `ModelSpec` they add up to. Imports nothing heavy: `stmg --help` reads it."""
+"""Options: those that verbs share, and those made from the settings. Imports nothing heavy: `stmg --help` reads it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type_hints
 
 import typer
+
+from stmg.streaming.settings import MODEL as MODEL
+from stmg.streaming.settings import SETTINGS, Setting, add_arguments
+from stmg.streaming.settings import STREAM as STREAM
 
 if TYPE_CHECKING:
     from stmg.models.spec import ModelSpec
 
 RUN, MEASURE, TRAIN = "Run", "Measure", "Train"  # panels of `stmg --help`
-MODEL_PANEL, STREAM_PANEL = "Model", "Streaming"  # panels of a verb's help
 
 MODEL_HELP = (
     "A shipped name (lite0-camvid), checkpoint folder, exported folder, .onnx, .xml or .tflite file, Hub id, "
@@ -23,9 +30,6 @@ DATA_HELP = "CamVid, Cityscapes, a folder with a dataset.yaml, a video or folder
 Model = Annotated[str, typer.Argument(help=MODEL_HELP, show_default=False)]
 Data = Annotated[str, typer.Argument(help=DATA_HELP, show_default=False)]
 Split = Annotated[str, typer.Option(metavar="NAME", help="Split of the dataset.")]
-Size = Annotated[
-    str | None, typer.Option(metavar="HEIGHTxWIDTH", help="Frame size. Default: the model's own, 360x480 if none.")
-]
 Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N frames of each video.")]
 Areas = Annotated[bool, typer.Option("--areas", help="Write the share of pixels of each class into the records.")]
 BackgroundColor = Annotated[
@@ -35,219 +39,143 @@ BackgroundColor = Annotated[
 Every = Annotated[int, typer.Option(min=1, metavar="N", help="Take every Nth frame.")]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")]
 
-Weights = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Weights (.pth or .safetensors) for a bare network such as ddrnet23-slim, or for file.py:function.",
-        rich_help_panel=MODEL_PANEL,
-    ),
-]
-Network = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FUNCTION",
-        help="file.py:function that returns your own network, for a folder that stmg.save wrote of it.",
-        rich_help_panel=MODEL_PANEL,
-    ),
-]
-Runtime = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="torch, onnxruntime or openvino. Default: what the model is saved for.",
-        rich_help_panel=MODEL_PANEL,
-    ),
-]
-Device = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="cpu, cuda, cuda:1 or mps. Default: a GPU if there is one."),
-]
-Precision = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="fp32, bf16 or fp16. Default: fp32.", rich_help_panel=MODEL_PANEL),
-]
-Threads = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Number of CPU threads. Default: all cores."),
-]
-Normalize = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Input range of a graph file or a network of your own: imagenet, none (0 to 1), half (-1 to 1), "
-        "bytes (0 to 255), or MEAN/STD per channel, such as 0.5,0.5,0.5/0.2,0.2,0.2. Default: imagenet.",
-        rich_help_panel=MODEL_PANEL,
-    ),
-]
-Output = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Output to use, by name or number, where a graph file or a network of your own has several. "
-        "Default: the one with the largest map of classes.",
-        rich_help_panel=MODEL_PANEL,
-    ),
-]
-Activation = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="What a network of one channel gives: logits or probability. Default: detected by a final sigmoid, or by "
-        "the range of its values.",
-        rich_help_panel=MODEL_PANEL,
-    ),
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option(
-        metavar="PROBABILITY",
-        help="Probability above which a pixel is foreground, for a network of one channel. Default: 0.5.",
-        rich_help_panel=MODEL_PANEL,
-    ),
-]
-Corrector = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR",
-        help="Folder of a corrector that stmg adapt trained, or none to run without. Default: the one in the model's "
-        "folder, if there is one.",
-        rich_help_panel=MODEL_PANEL,
-    ),
-]
-Compile = Annotated[
-    bool,
-    typer.Option(
-        "--compile",
-        help="Compile the network with torch.compile; the first frame takes a minute or so.",
-        rich_help_panel=MODEL_PANEL,
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="When the network runs: drift, paper, fixed, per-frame or always-key; with settings: "
-        "fixed:period=3,between=carry. Not in realtime, where it runs whenever something changed. "
-        "Default: the model's own; drift if it has none.",
-        rich_help_panel=STREAM_PANEL,
-    ),
-]
-Motion = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Optical flow: dis, dis-medium, dis-fine or dis-finest (each finer and slower), auto (the one that pays "
-        "for the network's operations) or none. Default: the model's own; auto if it has none.",
-        rich_help_panel=STREAM_PANEL,
-    ),
-]
-Fusion = Annotated[
-    float | None,
-    typer.Option(
-        metavar="WEIGHT",
-        help="Weight of the previous logits, warped, in a key frame of an online stream: from 0 (off) to below 1. "
-        "Default: the model's own; 0.5 if it has none.",
-        rich_help_panel=STREAM_PANEL,
-    ),
-]
-MaxChange = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SHARE",
-        help="Share of the pixels whose label may differ from the network's, such as 2% or 0.02: the drift budget (how "
-        "often the network runs) follows what computed frames change. Default: the budget stays as it is.",
-        rich_help_panel=STREAM_PANEL,
-    ),
-]
-Mode = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="offline (looks at computed frames before and after), online (only before) or realtime (no frame waits "
-        "for the network). Default: offline for files, realtime for live sources, online with partial frames.",
-        rich_help_panel=STREAM_PANEL,
-    ),
-]
-Pace = Annotated[
-    bool,
-    typer.Option(
-        "--pace",
-        help="Play a file at its own rate, as a camera would; frames that come too fast are dropped. For realtime.",
-        rich_help_panel=STREAM_PANEL,
-    ),
-]
-Delay = Annotated[
-    int | None,
-    typer.Option(
-        min=2,
-        metavar="FRAMES",
-        help="Most frames that a result may lag behind its frame in offline mode; a live source needs it for that "
-        "mode. Default: no limit, for files.",
-        rich_help_panel=STREAM_PANEL,
-    ),
-]
-Settings = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Settings as stmg tune writes them (YAML or JSON). Options of the command line override them.",
-        rich_help_panel=STREAM_PANEL,
-    ),
+Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help=SETTINGS["threads"].help)]
+
+FRAME_SIZE = "Frame size. Default: that at which stmg segment computes the video; of a dataset, the model's own."
+
+Options = Mapping[str, Any]
+"""Settings by name, as they were typed; those that were not are left out."""
+
+
+class Taken(NamedTuple):
+    """The settings that a verb takes as options."""
+
+    names: tuple[str, ...]
+    helps: Mapping[str, str]
+    """Help of its own for some."""
+
+
+def settings(*groups_and_names: str, without: Sequence[str] = (), **helps: str) -> Taken:
+    """Mark a parameter, as `Annotated[Options, settings(STREAM, MODEL)]`, that stands for an option per setting.
+
+    groups_and_names: groups of settings, or settings by name; `settings` is the file of settings.
+    """
+    names = [
+        name
+        for part in groups_and_names
+        for name in ([each.name for each in SETTINGS.values() if each.group == part] or [part])
+    ]
+    return Taken(tuple(name for name in dict.fromkeys(names) if name not in without), helps)
+
+
+FILE = Setting(
+    "Settings as stmg tune writes them (YAML or JSON). Options of the command line override them.",
+    lambda name, value: value,
+    "FILE",
+)
+FLAGS = {"size": ("--size", "--resize")}  # others are called as the setting is
+
+
+def expand_settings(command: Callable[..., None], short: Sequence[str] = ()) -> Callable[..., None]:
+    """The command as Typer reads it: with its settings as options of its own.
+
+    short: the parameters that `--help` lists, in this order; the others are left to `--help-all`. If empty, all but
+        the settings that few need.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    taken = {name: kind for name, hint in hints.items() for kind in get_args(hint) if isinstance(kind, Taken)}
+    parameters: list[Parameter] = []
+    for parameter in signature(command).parameters.values():
+        if parameter.name not in taken:
+            parameters.append(parameter.replace(annotation=hints[parameter.name], kind=Parameter.KEYWORD_ONLY))
+            continue
+        marked = taken[parameter.name]
+        parameters += [_parameter(name, marked.helps.get(name)) for name in marked.names]
+    shown = short or [each.name for each in parameters if each.name not in SETTINGS or SETTINGS[each.name].common]
+    parameters = [each if each.name in shown else _hide(each) for each in parameters]
+    parameters.sort(key=lambda each: shown.index(each.name) if each.name in shown else len(shown))
+    if any(each.name not in shown for each in parameters):
+        parameters.append(Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll))
+
+    @wraps(command)
+    def run(**values: Any) -> None:
+        values.pop("help_all", None)
+        for name, marked in taken.items():
+            given = {each: values.pop(each) for each in marked.names}
+            values[name] = {each: value for each, value in given.items() if value not in (None, False)}
+        command(**values)
+
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _parameter(name: str, help: str | None) -> Parameter:
+    """The option of a setting. What it holds is checked where settings are built."""
+    each = FILE if name == "settings" else SETTINGS[name]
+    flags = FLAGS.get(name, (f"--{name.replace('_', '-')}",))
+    panel = None if each.common or each is FILE else each.group
+    if each.is_flag:
+        option = typer.Option(*flags, help=help or each.help, rich_help_panel=panel)
+        return Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option])
+    option = typer.Option(*flags, metavar=each.metavar, help=help or each.help, rich_help_panel=panel)
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option])
+
+
+def _hide(parameter: Parameter) -> Parameter:
+    """A parameter that only `--help-all` lists; an argument is always listed."""
+    kind, *marks = get_args(parameter.annotation)
+    option = copy(next(mark for mark in marks if hasattr(mark, "hidden")))
+    if not isinstance(option, typer.models.OptionInfo):
+        return parameter
+    option.hidden = True
+    return parameter.replace(annotation=Annotated[kind, option])
+
+
+def _show_all(context: typer.Context, value: bool) -> None:
+    if not value:
+        return
+    hidden = [parameter for parameter in context.command.params if getattr(parameter, "hidden", False)]
+    for parameter in hidden:
+        parameter.hidden = False  # type: ignore[attr-defined]
+    try:
+        typer.echo(context.get_help())
+    finally:
+        for parameter in hidden:
+            parameter.hidden = True  # type: ignore[attr-defined]
+    raise typer.Exit
+
+
+HelpAll = Annotated[
+    bool, typer.Option("--help-all", help="Show every option and exit.", is_eager=True, callback=_show_all)
 ]
 
 
-@dataclass(frozen=True)
-class ModelOptions:
-    """How a model is opened."""
-
-    device: Device = None
-    threads: Threads = None
-    weights: Weights = None
-    network: Network = None
-    runtime: Runtime = None
-    precision: Precision = None
-    normalize: Normalize = None
-    output: Output = None
-    activation: Activation = None
-    threshold: Threshold = None
-    corrector: Corrector = None
-    compile: Compile = False
-
-
-@dataclass(frozen=True)
-class StreamOptions:
-    """How a stream is segmented."""
-
-    scheduler: Scheduler = None
-    motion: Motion = None
-    fusion: Fusion = None
-    max_change: MaxChange = None
-    settings: Settings = None
-
-
-def make_spec(
-    model: str,
-    options: ModelOptions,
-    stream: StreamOptions | None = None,
-    *,
-    size: str | None = None,
-    mode: str | None = None,
-    delay: int | None = None,
-    several_modes: bool = False,
-) -> ModelSpec:
+def make_spec(model: str, options: Options, *, mode: str | None = None, several_modes: bool = False) -> ModelSpec:
     """The `ModelSpec` of options as they are typed; what is not given is taken from the file of settings.
 
-    mode: what the stream will be: an option it does not use is refused.
+    mode: what the stream will be, where the options do not say; an option that it does not use is refused.
     several_modes: whether the command runs several modes where none is given, whatever the file says.
     """
     from stmg.models.spec import ModelSpec, read_settings
-    from stmg.streaming.settings import add_arguments
 
-    given: dict[str, object] = {**vars(options), **vars(stream or StreamOptions())}
-    file = given.pop("settings")
-    saved = {} if file is None else read_settings(str(file))
+    given = {"mode": mode, **options}
+    file = given.pop("settings", None)
+    saved = {} if file is None else read_settings(file)
     if several_modes:
         saved.pop("mode", None)
-    given |= {"size": size, "mode": mode, "delay": delay, "compile": options.compile or None}
     return ModelSpec(model, add_arguments(saved, {name: each for name, each in given.items() if each is not None}))
+
+
+# What has to be typed to open a model again as it was opened here, but for what a settings file holds.
+ALL = ("device", "weights", "network", "normalize", "output", "activation", "threshold", "corrector")
+OF_GRAPHS = ("device", "normalize", "output", "activation", "threshold", "corrector")
+"""What holds for any graph file."""
+OF_EXPORTS = ("device", "corrector")
+OF_CHECKPOINTS = ("network", "activation", "threshold")
+"""What a checkpoint in another folder still needs."""
+
+
+def format_options(options: Options, names: Sequence[str] = ALL) -> str:
+    """Those of some options that were given, as they are typed."""
+    return "".join(f" --{name} {shlex.quote(str(options[name]))}" for name in names if name in options)

@@ -14,17 +14,15 @@ from rich.markup import escape
 
 from stmg.cli.interruption import INTERRUPTED
 from stmg.cli.options import (
+    MODEL,
     MODEL_HELP,
-    STREAM_PANEL,
+    STREAM,
     Areas,
     BackgroundColor,
-    Delay,
     Every,
-    Mode,
-    ModelOptions,
-    Pace,
-    StreamOptions,
+    Options,
     make_spec,
+    settings,
 )
 from stmg.cli.progress import progress_bar
 from stmg.errors import SettingsError
@@ -61,17 +59,6 @@ def segment(
     ] = None,
     areas: Areas = False,
     background: BackgroundColor = None,
-    size: Annotated[
-        str | None,
-        typer.Option(
-            "--size",
-            "--resize",
-            metavar="HEIGHTxWIDTH",
-            help="Size to work at, such as 360x480; outputs have the size of the source. Default: as many pixels as "
-            "the model's own size, in the shape of the source, and never more than the source has; for a network of "
-            "your own that takes any size, the size of the source.",
-        ),
-    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N frames.")] = None,
     every: Every = 1,
     fps: Annotated[
@@ -84,18 +71,22 @@ def segment(
             "--exact",
             help="For partial frames of an exported network: wait until the graph with exactly the blocks of a frame "
             "is compiled, so that two runs give the same labels. Default: a graph with more blocks runs meanwhile.",
-            rich_help_panel=STREAM_PANEL,
+            rich_help_panel=STREAM,
         ),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as a line of JSON, and everything else to stderr.")
     ] = False,
-    mode: Mode = None,
-    pace: Pace = False,
-    delay: Delay = None,
+    pace: Annotated[
+        bool,
+        typer.Option(
+            "--pace",
+            help="Play a file at its own rate, as a camera would; frames that come too fast are dropped. For realtime.",
+            rich_help_panel=STREAM,
+        ),
+    ] = False,
     *,
-    options: ModelOptions,
-    stream: StreamOptions,
+    options: Annotated[Options, settings(STREAM, "settings", MODEL)],
 ) -> None:
     """Segment a video.
 
@@ -112,11 +103,8 @@ def segment(
     with open_video(source, every=every, limit=limit, fps=fps) as video:
         if fps is not None and video.fps != fps / every:
             raise SettingsError(f"--fps is for images, which have no times of their own; {video.name} has them")
-        spec = make_spec(model, options, stream, size=size, mode=mode, delay=delay)
-        mode = choose_mode(spec.settings, video)
-        spec = make_spec(
-            model, options, stream, size=size, mode=mode, delay=delay
-        )  # refuses what the mode does not use
+        mode = choose_mode(make_spec(model, options).settings, video)
+        spec = make_spec(model, options, mode=mode)
         _check_timing(mode, video, pace, spec.settings.delay)
         segmenter = LoadedModel(model, spec).segmenter_for(spec, video.size)
         notes = (*_unused_masks(segmenter, mode), *_stand_ins(segmenter, mode, exact), *_unpaced(mode, video, pace))

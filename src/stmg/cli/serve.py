@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from stmg.cli.options import MODEL_HELP, ModelOptions, StreamOptions, make_spec
+from stmg.cli.options import MODEL, MODEL_HELP, STREAM, Options, make_spec, settings
 from stmg.errors import MissingPackageError, SettingsError, install_command
 from stmg.video.addresses import hide_credentials
 
@@ -51,23 +51,6 @@ def serve(
     ] = None,
     fps: Annotated[
         float | None, typer.Option(metavar="FPS", help="Frame rate of folders of images and rendered streets.")
-    ] = None,
-    size: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HEIGHTxWIDTH",
-            help="Size to work at, such as 360x480. Default: as for stmg segment.",
-            show_default=False,
-        ),
-    ] = None,
-    mode: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="realtime (the network runs in the background, no frame waits for it), online (a frame looks at "
-            "computed frames before it) or offline (also after it, some frames late). Default: realtime.",
-            show_default=False,
-        ),
     ] = None,
     host: Annotated[
         str | None,
@@ -111,8 +94,14 @@ def serve(
         bool, typer.Option("--no-uploads", help="Take no video files from the page.", rich_help_panel=KEEP_PANEL)
     ] = False,
     *,
-    options: ModelOptions,
-    stream: StreamOptions,
+    options: Annotated[
+        Options,
+        settings(
+            *(STREAM, "settings", MODEL),
+            mode="realtime (the network runs in the background, no frame waits for it), online (a frame looks at "
+            "computed frames before it) or offline (also after it, some frames late). Default: realtime.",
+        ),
+    ],
 ) -> None:
     """Serve live streams on a page.
 
@@ -120,15 +109,15 @@ def serve(
     """
     given = {"host": host, "port": port, "token": token, "insecure": insecure or None}
     if config is not None:
-        _refuse_beside_config(sources, model, fps, size, mode, options, stream)
+        _refuse_beside_config({"SOURCE": sources, "--model": model, "--fps": fps}, options)
         chosen, spec = _read(config, given), None
     else:
         chosen = _from_sources(sources or [], fps, given)
         if model is None:
             raise SettingsError("say which model: --model NAME, or --config FILE with one for each stream")
-        spec = make_spec(model, options, stream, size=size, mode=mode)
+        spec = make_spec(model, options)
         if spec.settings.mode is None:
-            spec = make_spec(model, options, stream, size=size, mode="realtime")
+            spec = make_spec(model, options, mode="realtime")
     if record is not None:
         from stmg.serve.config import RecordConfig
 
@@ -205,23 +194,8 @@ def name_of(source: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "stream"
 
 
-def _refuse_beside_config(
-    sources: list[str] | None,
-    model: str | None,
-    fps: float | None,
-    size: str | None,
-    mode: str | None,
-    options: ModelOptions,
-    stream: StreamOptions,
-) -> None:
-    others = {"SOURCE": sources, "--model": model, "--fps": fps, "--size": size, "--mode": mode, **_flags(stream)}
-    for name, value in others.items():
+def _refuse_beside_config(others: Mapping[str, object], options: Options) -> None:
+    """An error for what was given beside a file that says it for each stream."""
+    for flag, value in {**others, **{f"--{name.replace('_', '-')}": value for name, value in options.items()}}.items():
         if value:
-            raise SettingsError(f"{name} cannot be used with --config; write it into the file")
-    for name, value in _flags(options).items():
-        if value:
-            raise SettingsError(f"{name} cannot be used with --config, whose models are opened by their names alone")
-
-
-def _flags(options: ModelOptions | StreamOptions) -> dict[str, object]:
-    return {f"--{name.replace('_', '-')}": value for name, value in vars(options).items()}
+            raise SettingsError(f"{flag} cannot be used with --config; write it into the file")

@@ -11,11 +11,21 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.cli.interruption import INTERRUPTED
-from stmg.cli.options import Model, ModelOptions, Out, Size, make_spec
-from stmg.cli.parsing import parse_share
+from stmg.cli.options import (
+    ALL,
+    FRAME_SIZE,
+    MODEL,
+    OF_EXPORTS,
+    OF_GRAPHS,
+    Model,
+    Options,
+    Out,
+    format_options,
+    make_spec,
+    settings,
+)
 from stmg.cli.progress import progress_bar
 from stmg.cli.results import AsJson, publish
-from stmg.cli.suggestion import ALL, OF_EXPORTS, OF_GRAPHS, typed_options
 
 if TYPE_CHECKING:
     from stmg.evaluation.tune import TuneProgress
@@ -59,11 +69,10 @@ def tune(
     frames: Annotated[
         int, typer.Option(min=4, metavar="N", help="Number of frames: half to choose by, half to check on.")
     ] = 150,
-    size: Size = None,
     out: Out = Path("out/tune"),
     as_json: AsJson = False,
     *,
-    options: ModelOptions,
+    options: Annotated[Options, settings("size", MODEL, size=FRAME_SIZE)],
 ) -> None:
     """Choose mode, budget and motion for a model on a video, by a goal of yours.
 
@@ -77,17 +86,18 @@ def tune(
     from stmg.evaluation.tune import tune as run
     from stmg.models.names import is_graph_file
     from stmg.models.spec import write_settings
+    from stmg.streaming.values import read_share
     from stmg.video.addresses import hide_credentials
 
     console = Console(stderr=as_json)
-    loss = parse_share("--max-loss", max_loss)
+    loss = None if max_loss is None else read_share("--max-loss", max_loss)
     goal = Goal(
         max_loss=None if loss is None else 100 * loss,
-        max_change=parse_share("--max-change", max_change),
+        max_change=None if max_change is None else read_share("--max-change", max_change),
         target_fps=target_fps,
         max_latency_ms=max_latency,
     )
-    spec = make_spec(model, options, size=size)
+    spec = make_spec(model, options)
     try:
         with progress_bar(console) as progress:
             task = progress.add_task("", total=None, status="")
@@ -100,14 +110,14 @@ def tune(
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     code = publish(result, out, console, as_json)
-    settings = settings_of(result, spec)
-    if settings is not None and result.best is not None:
-        write_settings(settings, out / SETTINGS)
+    chosen_settings = settings_of(result, spec)
+    if chosen_settings is not None and result.best is not None:
+        write_settings(chosen_settings, out / SETTINGS)
         video = "VIDEO" if is_dataset(source) and not is_video(Path(source)) else shlex.quote(hide_credentials(source))
         way = result.best.way
         best = way.model or result.model
         names = ALL if way.model is None else OF_GRAPHS if is_graph_file(best) else OF_EXPORTS
-        command = f"stmg segment {video} --model {shlex.quote(best)}{typed_options(options, names)}"
+        command = f"stmg segment {video} --model {shlex.quote(best)}{format_options(options, names)}"
         command += f" --settings {shlex.quote(str(out / SETTINGS))}"
         if way.mode == "realtime":
             command += " --pace"  # without which a file comes faster than any camera

@@ -1,6 +1,7 @@
 """Settings: each declared once, with its type, default, help, check and the modes that use it.
 
 The options of the command line, settings files, cards, `stmg.load` and the reference page are made from these fields.
+Nothing heavy is imported before a value is read: `stmg --help` needs the fields alone.
 """
 
 # ruff: noqa: RUF009 - `setting` makes a field, as `dataclasses.field` does
@@ -10,16 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from stmg.errors import SettingsError
-from stmg.streaming.correction import Corrector
 from stmg.streaming.delay import limit_delay
-from stmg.streaming.masks import Masking
-from stmg.streaming.motion import DisMotion, MotionEstimator
 from stmg.streaming.schedulers import DriftBudget, Scheduler, require_drift_budget
 from stmg.streaming.values import (
     ACTIVATIONS,
@@ -28,6 +23,8 @@ from stmg.streaming.values import (
     Read,
     choice,
     flag,
+    make_masking,
+    make_palette,
     number,
     read_class_names,
     read_corrector,
@@ -47,9 +44,15 @@ from stmg.streaming.values import (
 from stmg.streaming.values import MODES as MODES
 from stmg.streaming.values import Mode as Mode
 from stmg.streaming.values import check_mode as check_mode
-from stmg.video.labels import MAX_CLASSES
-from stmg.video.normalization import Normalization
-from stmg.video.overlay import default_palette
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stmg.streaming.correction import Corrector
+    from stmg.streaming.masks import Masking
+    from stmg.streaming.motion import MotionEstimator
+    from stmg.video.normalization import Normalization
 
 DEFAULT_SCHEDULERS: Mapping[Mode, Scheduler] = {
     "online": DriftBudget(),
@@ -110,18 +113,16 @@ class Settings:
     )
     size: tuple[int, int] | None = setting(
         None,
-        "Size to work at, such as 360x480; outputs have the size of the source. Default: as many pixels as the model's "
-        "own size, in the shape of the source, and never more than the source has; for a network of your own that "
-        "takes any size, the size of the source.",
+        "Size to compute frames at, such as 360x480; outputs have the size of the source. Default: as many pixels as "
+        "the model is meant for, in the shape of the source, and never more than the source has.",
         read_size,
         metavar="HEIGHTxWIDTH",
         common=True,
     )
     max_change: float | None = setting(
         None,
-        "Share of the pixels whose label may differ from the network's, such as 2% or 0.02: the drift budget (how "
-        "often the network runs) follows what computed frames change, within a factor of 8. Default: the budget stays "
-        "as it is.",
+        "Share of the pixels whose label may differ from the network's, such as 2%. How often the network runs (the "
+        "drift budget) follows it, within a factor of 8. Default: the budget stays as it is.",
         read_share,
         metavar="SHARE",
         common=True,
@@ -130,8 +131,8 @@ class Settings:
     scheduler: Scheduler | None = setting(
         None,
         "When the network runs: drift, paper, fixed, per-frame or always-key; with settings: "
-        "fixed:period=3,between=carry. Schedulers with partial frames are for online mode. Not in realtime, where the "
-        "network runs whenever something changed. Default: the model's own; drift if it has none.",
+        "fixed:period=3,between=carry. For offline and online mode; one with partial frames for online alone. "
+        "Default: the model's own; drift if it has none.",
         read_scheduler,
         modes=("online", "offline"),
     )
@@ -140,7 +141,7 @@ class Settings:
         "Optical flow: dis, dis-medium, dis-fine or dis-finest (each finer and slower), auto (the one that pays for "
         "the network's operations) or none. Default: the model's own; auto if it has none.",
         read_motion,
-        factory=DisMotion,
+        factory=lambda: read_motion("motion", "dis"),
         live=True,
     )
     fusion: float = setting(
@@ -252,13 +253,13 @@ class Settings:
         in_files=False,
     )
     masking: Masking = setting(
-        None, "Ablations of the masks.", read_masking, factory=Masking, group=PYTHON, in_files=False
+        None, "Ablations of the masks.", read_masking, factory=make_masking, group=PYTHON, in_files=False
     )
     palette: NDArray[np.uint8] = setting(
         None,
         "(C, 3) RGB colors of the classes.",
         read_palette,
-        factory=lambda: default_palette(MAX_CLASSES),
+        factory=make_palette,
         group=PYTHON,
         in_files=False,
     )

@@ -1,4 +1,7 @@
-"""Values of settings: checked and converted from text, each kind in one place."""
+"""Values of settings: checked and converted from text, each kind in one place.
+
+What is heavy is imported where it is used: `stmg --help` reads this.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,19 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from stmg.errors import SettingsError
-from stmg.streaming.correction import Corrector
-from stmg.streaming.masks import Masking
-from stmg.streaming.motion import MOTION_ESTIMATORS, MotionEstimator, make_motion_estimator
 from stmg.streaming.schedulers import SCHEDULERS, Scheduler, make_scheduler, scheduler_from_fields
-from stmg.video.frames import check_size
-from stmg.video.normalization import Normalization, parse_normalization
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from stmg.streaming.correction import Corrector
+    from stmg.streaming.masks import Masking
+    from stmg.streaming.motion import MotionEstimator
+    from stmg.video.normalization import Normalization
 
 Mode = Literal["offline", "online", "realtime"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -80,6 +84,8 @@ def read_share(name: str, value: Any) -> float:
 
 def read_size(name: str, value: Any) -> tuple[int, int]:
     """(height, width), such as (360, 480) or 360x480."""
+    from stmg.video.frames import check_size
+
     if isinstance(value, str):
         parts = value.lower().split("x")
         if len(parts) != 2 or not all(part.isdecimal() and len(part) < 9 and int(part) > 0 for part in parts):
@@ -175,6 +181,8 @@ def _parse_number(key: str, value: str, text: str) -> int | float:
 
 def read_motion(name: str, value: Any) -> MotionEstimator:
     """A motion estimator, or its name."""
+    from stmg.streaming.motion import MOTION_ESTIMATORS, MotionEstimator, make_motion_estimator
+
     if isinstance(value, str):
         return make_motion_estimator(value)
     if not isinstance(value, MotionEstimator):
@@ -185,6 +193,8 @@ def read_motion(name: str, value: Any) -> MotionEstimator:
 
 def read_normalization(name: str, value: Any) -> Normalization:
     """A normalization, its name, or means and stds as MEAN/STD."""
+    from stmg.video.normalization import Normalization, parse_normalization
+
     if isinstance(value, str):
         return parse_normalization(value)
     if not isinstance(value, Normalization):
@@ -203,12 +213,32 @@ def read_corrector(name: str, value: Any) -> Corrector | str:
 
 
 def read_masking(name: str, value: Any) -> Masking:
+    from stmg.streaming.masks import Masking
+
     if not isinstance(value, Masking):
         raise SettingsError(f"{name} is a Masking, like Masking(pruning=0.5); got {value!r}")
     return value
 
 
+def make_masking() -> Masking:
+    """The masks as they are trained."""
+    from stmg.streaming.masks import Masking
+
+    return Masking()
+
+
+def make_palette() -> NDArray[np.uint8]:
+    """The colors of the classes of a model that has none of its own."""
+    from stmg.video.labels import MAX_CLASSES
+    from stmg.video.overlay import default_palette
+
+    return default_palette(MAX_CLASSES)
+
+
 def read_palette(name: str, value: Any) -> NDArray[np.uint8]:
+    """(C, 3) RGB colors."""
+    import numpy as np
+
     palette = np.asarray(value)
     if palette.ndim != 2 or palette.shape[1] != 3 or len(palette) > 256:
         raise SettingsError(f"{name} is (C, 3), one RGB color per class; got the shape {palette.shape}")
