@@ -92,7 +92,7 @@ class Reader(NamedTuple):
 
 
 READERS = {
-    "card": Reader("stmg.json", CARD, lambda path: read_card(path.parent).stream_settings()),
+    "card": Reader("stmg.json", CARD, lambda path: read_card(path.parent).settings()),
     "manifest": Reader("export.json", MANIFEST, lambda path: read_manifest(path.parent)),
     "corrector": Reader("corrector.json", CORRECTOR, lambda path: read_corrector_card(path.parent)),
     "settings as YAML": Reader("settings.yaml", SETTINGS, read_settings),
