@@ -8,21 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stmg.jobs.manifest import Manifest, ManifestEntry
 from stmg.jobs.storage import WORK, Folder, lock_folder, open_storage
-from stmg.jobs.task import (
-    CHUNK,
-    BatchSettings,
-    Outcome,
-    Part,
-    Task,
-    Totals,
-    find_totals,
-    is_of_older_version,
-    read_marker_content,
-)
+from stmg.jobs.task import CHUNK, BatchSettings, Marker, Outcome, Part, Task, Totals, read_marker
 from stmg.jobs.videos import Video, find_videos, keep_names
 from stmg.jobs.worker import LocalPool, Pool
 from stmg.models.spec import ModelSpec, as_spec
@@ -155,23 +145,21 @@ class BatchRun:
             for task, marker in zip(tasks, readers.map(self._read_marker, tasks), strict=True):
                 if isinstance(marker, OSError):
                     self._add(task.video, "failed", Totals(), " ".join(str(marker).split()))
-                    continue
-                totals = find_totals(marker, task)
-                if totals is not None:
-                    self._add(task.video, "skipped", totals, "done before")
-                    continue
-                older += is_of_older_version(marker)
-                self._queue.append(task)
-                self._total += task.video.size
+                elif marker.totals is not None:
+                    self._add(task.video, "skipped", marker.totals, "done before")
+                else:
+                    older += marker.is_older
+                    self._queue.append(task)
+                    self._total += task.video.size
         if older:
             self.notes = (
                 f"{older} videos were done by an earlier version of stmg, whose settings cannot be compared with "
                 "these; they are done again",
             )
 
-    def _read_marker(self, task: Task) -> dict[str, Any] | OSError:
+    def _read_marker(self, task: Task) -> Marker | OSError:
         try:
-            return read_marker_content(self.out, task)
+            return read_marker(self.out, task)
         except OSError as error:  # such as a name that is too long for the file system
             return error
 

@@ -45,7 +45,7 @@ def join_parts(out: Folder, task: Task, outputs: Sequence[str], folder: Path) ->
     """Write the outputs of the whole video into a work folder, except images, which are moved; the totals of it all."""
     parts, totals = list[str](), Totals()
     for part in (replace(task, part=part, parts=()) for part in task.parts):
-        done = read_marker(out, part)
+        done = read_marker(out, part).totals
         if done is None:
             raise FileNotFoundError(f"{part.folder} is gone from {out.url}; run the same command again")
         totals = totals.plus(done)

@@ -225,27 +225,22 @@ class Outcome:
     parts: tuple[Part, ...] = ()
 
 
-def read_marker(out: Folder, task: Task) -> Totals | None:
-    """The totals of a task that was completed before; else None."""
-    return find_totals(read_marker_content(out, task), task)
+class Marker(NamedTuple):
+    """What the marker of a task says."""
+
+    totals: Totals | None = None
+    """None: the task is to be done."""
+    is_older: bool = False
+    """True if an older version wrote it, whose key cannot be compared."""
 
 
-def read_marker_content(out: Folder, task: Task) -> dict[str, Any]:
-    """The contents of the marker of a task; empty if none can be read."""
+def read_marker(out: Folder, task: Task) -> Marker:
+    """The marker of a task, whether or not there is one."""
     try:
         content = json.loads(out.read(f"{task.folder}/{MARKER}") or b"{}")
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
-
-
-def find_totals(content: Mapping[str, Any], task: Task) -> Totals | None:
-    """The totals in a marker; None if it is not of this very task."""
-    if content.get("format") != MARKER_FORMAT or content.get("key") != task.marker:
-        return None
-    return Totals(**{name: content[name] for name in Totals._fields if name in content})
-
-
-def is_of_older_version(content: Mapping[str, Any]) -> bool:
-    """True for a marker whose key cannot be compared with those of this version."""
-    return "key" in content and content.get("format") != MARKER_FORMAT
+        if "key" in content and "format" not in content:
+            return Marker(is_older=True)
+        is_same = (content["format"], content["key"]) == (MARKER_FORMAT, task.marker)
+        return Marker(Totals(**{name: content[name] for name in Totals._fields})) if is_same else Marker()
+    except (ValueError, KeyError, TypeError):
+        return Marker()

@@ -48,8 +48,10 @@ class Worker:
         started = time.perf_counter()
         self._progress = (0, 0)
         try:
-            totals = read_marker(self.out, task)  # it may be done by a run that was stopped or a machine that was lost
-            if totals is not None:
+            totals = read_marker(
+                self.out, task
+            ).totals  # it may be done by a run that was stopped or a machine that was lost
+            if totals is not None:  # done before, by a run that was stopped or a machine that was lost
                 return Outcome(task, "done", totals)
             return self._join(task) if task.parts else self._segment(task, started)
         except Exception as error:
