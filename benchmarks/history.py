@@ -38,10 +38,13 @@ def read_commit(version: str | None) -> Commit | None:
     return Commit(match["commit"], match["dirty"] is not None) if match else None
 
 
-def current_commit(paths: tuple[str, ...] = MEASURED, root: Path = ROOT) -> Commit | None:
-    """The commit that is checked out; None outside a git repository."""
-    found = _git(root, "rev-parse", "HEAD")
-    if found is None:
+def current_commit(paths: tuple[str, ...] = MEASURED, root: Path = ROOT, of: str = "HEAD") -> Commit | None:
+    """The last commit that changed the measured code; None outside a git repository.
+
+    Later commits do not count, so a result stays valid when a commit of documents or results is amended or rebased.
+    """
+    found = _git(root, "log", "-1", "--format=%H", of, "--", *paths)
+    if not found:
         return None
     return Commit(found[:LENGTH], bool(_git(root, "status", "--porcelain", "--", *paths)))
 

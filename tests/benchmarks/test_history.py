@@ -44,6 +44,15 @@ def test_only_commits_to_the_measured_code_make_a_result_old(repository):
     assert why_outdated(version, ("src",), root) == "2 commits older than the code"
 
 
+def test_a_result_names_the_commit_that_last_changed_the_measured_code(repository):
+    root, commit = repository
+    before = current_commit(("src",), root)
+    commit("README.md", "documents")
+    assert current_commit(("src",), root) == before
+    commit("src/code.py", "2")
+    assert current_commit(("src",), root) != before
+
+
 def test_a_result_of_uncommitted_code_is_of_no_commit(repository):
     root, _ = repository
     (root / "src" / "code.py").write_text("2")
