@@ -55,8 +55,9 @@ def _rows(*runtimes: str, paper: bool, baselines: bool = True) -> tuple[Way, ...
     )
 
 
-def _exports(model: str, folder: str, *kinds: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(("export", model, *EXPORTS[kind], "--out", f"{folder}/{kind}") for kind in kinds)
+def _exports(model: str, folder: str, *kinds: str, partial: bool = True) -> tuple[tuple[str, ...], ...]:
+    blocks = ("--partial", f"{CAMVID}/train") if partial else ()
+    return tuple(("export", model, *EXPORTS[kind], *blocks, "--out", f"{folder}/{kind}") for kind in kinds)
 
 
 def _camvid_runs(model: str, short: str, minutes: tuple[float, float], *, paper: bool) -> tuple[Run, Run]:
@@ -65,7 +66,7 @@ def _camvid_runs(model: str, short: str, minutes: tuple[float, float], *, paper:
     exported = Run(
         name=model,
         page=model,
-        exports=_exports(model, folder, *EXPORTS),
+        exports=_exports(model, folder, *EXPORTS, partial=paper),
         command=(
             *("benchmark", f"{folder}/onnx", CAMVID),
             *("--beside", f"{folder}/openvino", "--beside", f"{folder}/openvino-int8", "--baselines", *MEASURED),

@@ -94,12 +94,13 @@ def write_checkpoint(folder: Path) -> AcceleratedNetwork:
 
 def write_exports(folder: Path) -> None:
     """Write exports of the checkpoint, and a checkpoint with a corrector as `stmg adapt` writes it."""
+    import numpy as np
     import torch
 
     from stmg.gating.accelerate import accelerate
     from stmg.models.card import read_card
     from stmg.models.correctors import describe_corrector, save_corrector
-    from stmg.models.export import export_network
+    from stmg.models.graphs import export_network
     from stmg.networks import build
     from stmg.networks.corrector import SHAPES, Corrector
 
@@ -107,7 +108,8 @@ def write_exports(folder: Path) -> None:
     card = read_card(folder / "corrector")
     corrector = Corrector(len(CLASSES), SHAPES[0])
     save_corrector(corrector, describe_corrector(corrector, SIZE, "dis", between=True), folder / "corrector")
-    export_network(network, card, SIZE, "onnx", folder / "onnx")
+    frames = np.random.default_rng(0).integers(0, 256, (2, *SIZE, 3), np.uint8)
+    export_network(network, card, SIZE, "onnx", folder / "onnx", partial=list(frames))
     plain = accelerate(build("small", len(CLASSES)), torch.zeros(1, 3, *SIZE))
     plain_card = replace(card, mask_generator=False, two_weight_sets=False)
     export_network(plain, plain_card, SIZE, "openvino", folder / "openvino")

@@ -14,9 +14,10 @@ from exporting import list_operations_once
 from stmg.data.synthetic.scene import RenderedVideo
 from stmg.gating.accelerate import accelerate
 from stmg.models.card import Card
-from stmg.models.export import export_network
+from stmg.models.graphs import export_network
 from stmg.networks import build
 from stmg.runtimes.torch import TorchRuntime
+from zoo import panning
 
 # The tests' tensors are tiny, and threads that wait for each other on a busy machine take far longer than the work.
 torch.set_num_threads(1)
@@ -86,7 +87,8 @@ def export_to(network, shared_folder):
 
     def export(to):
         card = Card("small", 5, EXPORT_SIZE, class_names=tuple("abcde"))
-        return shared_folder(to, lambda folder: export_network(network, card, EXPORT_SIZE, to, folder))
+        frames = panning(3, EXPORT_SIZE)
+        return shared_folder(to, lambda folder: export_network(network, card, EXPORT_SIZE, to, folder, partial=frames))
 
     return export
 

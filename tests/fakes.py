@@ -1,46 +1,23 @@
-"""Stand-ins: a runtime that notes how it is used, a network that needs much memory, a worker that counts frames."""
+"""Stand-ins: a runtime of one size, a network that needs much memory, a worker that counts frames."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.streaming.runtime import Output, Runtime
+from stmg.streaming.runtime import Runtime
 
 
-class WatchedRuntime:
-    """Passes everything on, and notes of each computed frame whether it had to have its exact pattern of blocks."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._depth = 0
-        self.exact: list[bool] = []
-        self.partial_frames = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._runtime, name)
-
-    @contextmanager
-    def exact_patterns(self) -> Iterator[None]:
-        self._depth += 1
-        try:
-            yield
-        finally:
-            self._depth -= 1
-
-    def full(self, prepared: Any) -> Output:
-        self.exact.append(self._depth > 0)
-        return self._runtime.full(prepared)
-
-    def partial(self, *arguments: Any) -> Output:
-        self.exact.append(self._depth > 0)
-        self.partial_frames += 1
-        return self._runtime.partial(*arguments)
+def fix_size(runtime: Runtime, size: tuple[int, int]) -> Runtime:
+    """The same for frames of one size, as exports are."""
+    fixed = copy(runtime)
+    fixed.input_size = size
+    return fixed
 
 
 HOARD = 400_000_000

@@ -14,10 +14,8 @@ from stmg.data.dataset import Dataset
 from stmg.data.synthetic.scene import RenderedVideo, open_streets
 from stmg.gating.accelerate import accelerate
 from stmg.networks import build
-from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.torch import TorchRuntime
 from stmg.streaming.cost import Cost
-from stmg.streaming.masks import Masks
 
 
 class ResBlock(nn.Module):
@@ -174,15 +172,6 @@ def masked_runtime(size: tuple[int, int]) -> TorchRuntime:
     torch.manual_seed(0)
     network = accelerate(build("small", 11), torch.zeros(1, 3, *size), mask_generator=True)
     return TorchRuntime(network, device="cpu")
-
-
-def one_by_one(runtime: ExportedRuntime, image: np.ndarray, patterns: list[tuple[bool, ...]]) -> list[np.ndarray]:
-    """Logits of a partial frame with each pattern of open blocks, waited for."""
-    frame = runtime.prepare(image)
-    previous = runtime.full(frame).features
-    changed = np.ones((2, 2), np.float32)
-    with runtime.exact_patterns():
-        return [runtime.partial(frame, Masks(keep, changed), previous, None, 1.0).logits for keep in patterns]
 
 
 class Painter:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from stmg.outputs.sinks import Sink
     from stmg.runtimes.torch import TorchRuntime
     from stmg.segmenter import VideoSegmenter
+    from stmg.streaming.logits import Foreground
     from stmg.streaming.masks import Masking, Masks
     from stmg.streaming.motion import MotionEstimator
     from stmg.streaming.runtime import Output, Runtime
@@ -61,6 +62,7 @@ __all__ = [
     "DataError",
     "DriftBudget",
     "FixedPeriod",
+    "Foreground",
     "Frame",
     "FrameError",
     "FrameResult",
@@ -118,6 +120,7 @@ _MODULES = {
     "stmg.video.normalization": ("Normalization",),
     "stmg.runtimes.torch": ("TorchRuntime",),
     "stmg.segmenter": ("VideoSegmenter",),
+    "stmg.streaming.logits": ("Foreground",),
     "stmg.streaming.masks": ("Masking", "Masks"),
     "stmg.streaming.motion": ("MotionEstimator",),
     "stmg.streaming.runtime": ("Output", "Runtime"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -47,6 +49,23 @@ def install_command(extra: str) -> str:
     if not (checkout / "pyproject.toml").is_file():
         return f'pip install "stmg[{extra}]"'
     return f'pip install -e "{"." if checkout == Path.cwd() else checkout}[{extra}]"'
+
+
+@contextmanager
+def explain_missing(*packages: str, why: str, extra: str) -> Iterator[None]:
+    """Around imports: if one of the packages is not installed, the error names the extra that brings it.
+
+    A package that is installed and fails keeps its own error.
+
+        with explain_missing("openvino", why="the runtime openvino needs", extra="openvino"):
+            import openvino
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name not in packages:
+            raise
+        raise MissingPackageError(f"{why}: {install_command(extra)}") from error
 
 
 def first_line(error: BaseException) -> str:

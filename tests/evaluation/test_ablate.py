@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fakes import WatchedRuntime
+from fakes import fix_size
 from stmg import VideoSegmenter
 from stmg.errors import DataError
 from stmg.evaluation.ablate import MASKS, REUSE, TRAINING, ablate, list_trials
@@ -62,33 +62,20 @@ def test_another_checkpoint_is_measured_as_this_one(result):
     assert rows["another, its own settings"].miou == rows["this one, its own settings"].miou
 
 
-def test_every_row_of_an_export_has_its_exact_patterns(dataset, runtime):
-    watched, other = WatchedRuntime(runtime), WatchedRuntime(runtime)
-    names = dataset.class_names
-    ablate(
-        VideoSegmenter(watched, class_names=names),
-        dataset,
-        others={"another": VideoSegmenter(other, class_names=names)},
-        size=SIZE,
-        seeds=1,
-        limit=3,
-    )
-    for each in (watched, other):
-        assert each.partial_frames
-        assert all(each.exact)
-
-
 def test_without_a_mask_generator_only_what_needs_none_is_tried():
     assert len(list_trials(VideoSegmenter(colors))) == 7
 
 
-def test_an_export_is_not_tried_at_a_scale_it_does_not_have(runtime):
+def test_an_export_is_not_tried_with_a_scale_or_blocks_that_it_does_not_have(runtime):
     names = [trial.way.name for trial in list_trials(VideoSegmenter(runtime, partial_scale=0.5))]
     assert "pruned and reused, partial frames at full scale" in names
-    fixed = WatchedRuntime(runtime)
-    fixed.input_size = SIZE
-    names = [trial.way.name for trial in list_trials(VideoSegmenter(fixed, partial_scale=0.5))]
-    assert "pruned and reused, partial frames at full scale" not in names
+    fixed = fix_size(runtime, SIZE)
+    fixed.fixed_blocks = (True,) * runtime.num_blocks
+    others = [trial.way.name for trial in list_trials(VideoSegmenter(fixed, partial_scale=0.5))]
+    assert [name for name in names if name not in others] == [
+        "random block pruning",
+        "pruned and reused, partial frames at full scale",
+    ]
 
 
 def test_only_the_checkpoints_own_settings_have_its_corrector(dataset, runtime):

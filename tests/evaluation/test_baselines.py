@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fakes import WatchedRuntime
+from fakes import fix_size
 from stmg import VideoSegmenter
 from stmg.evaluation.baselines import HalfResolution, WarpedLogits
 from stmg.evaluation.inputs import Subject
@@ -60,7 +60,5 @@ def test_every_baseline_segments_a_stream(dataset, runtime):
 
 
 def test_an_export_for_one_size_is_not_run_at_half_of_it(runtime):
-    fixed = WatchedRuntime(runtime)
-    assert Way(kind="half-resolution") in baselines(fixed)
-    fixed.input_size = SIZE
-    assert Way(kind="half-resolution") not in baselines(fixed)
+    assert Way(kind="half-resolution") in baselines(runtime)
+    assert Way(kind="half-resolution") not in baselines(fix_size(runtime, SIZE))

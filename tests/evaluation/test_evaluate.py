@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import stmg
-from fakes import WatchedRuntime
 from stmg import VideoSegmenter
 from stmg.data.dataset import Dataset
 from stmg.data.synthetic.scene import RenderedVideo
@@ -227,16 +226,6 @@ def test_an_interruption_leaves_the_frames_that_are_done(dataset, runtime):
     assert result.interrupted
     assert (result.stream.frames, len(result.frames), result.paper_protocol) == (4, 4, None)
     assert {mode.frames for mode in result.modes} == {result.base.frames} == {4}  # all of the same frames
-
-
-def test_an_export_computes_exactly_the_chosen_blocks(dataset, runtime):
-    watched = WatchedRuntime(runtime)
-    segmenter = VideoSegmenter(watched, scheduler=FixedPeriod(3), class_names=dataset.class_names)
-    evaluate(segmenter, dataset, size=SIZE, limit=3, paper_protocol=True)
-    assert watched.partial_frames
-    assert all(watched.exact)
-    segmenter.step(dataset.videos("val")[0].image(0, SIZE))
-    assert not watched.exact[-1]  # outside, it is as it was
 
 
 def test_a_model_may_be_named():

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from fakes import WatchedRuntime
 from stmg import VideoSegmenter
 from stmg.evaluation.speed import Times, time_interleaved
 from stmg.evaluation.streams import Stream
@@ -50,10 +49,3 @@ def test_a_video_that_begins_starts_afresh(runtime, frames):
     stepper = VideoSegmenter(runtime, scheduler=FixedPeriod(10, Level.CARRY))
     time_interleaved([Stream(ONLINE, stepper)], frames, 1, lambda *step: levels.append(step[3].level), starts={0, 4})
     assert [index for index, level in enumerate(levels) if level is Level.KEY] == [0, 4]
-
-
-def test_exports_are_timed_with_their_exact_patterns(runtime, frames):
-    watched = WatchedRuntime(runtime)
-    time_interleaved([Stream(ONLINE, VideoSegmenter(watched, scheduler=FixedPeriod(3)))], frames, 1)
-    assert watched.partial_frames
-    assert all(watched.exact)

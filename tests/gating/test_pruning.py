@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from stmg.gating.pruning import BlockPruning, VariationalBatchNorm, distortion_bias, hard_keep, relaxed_keep
+from stmg.gating.mask_generator import BlockPruning, VariationalBatchNorm, distortion_bias, hard_keep, relaxed_keep
 
 
 def test_the_threshold_follows_the_share_that_is_to_be_kept():

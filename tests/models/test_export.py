@@ -11,18 +11,19 @@ import stmg
 from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.gating.accelerate import accelerate
 from stmg.models import export as export_module
+from stmg.models import graphs as graphs_module
 from stmg.models.card import Card
 from stmg.models.correctors import describe_corrector, has_corrector, load_corrector_network, save_corrector
 from stmg.models.difference import Difference, _relative, compare_export
-from stmg.models.export import export_network
+from stmg.models.graphs import choose_blocks, export_network, single_precision
 from stmg.models.quantize import quantize
 from stmg.models.spec import ModelSpec
 from stmg.networks import build
 from stmg.networks.corrector import SHAPES, Corrector
 from stmg.runtimes.manifest import MANIFEST, read_manifest
 from stmg.runtimes.torch import TorchRuntime
-from stmg.streaming.schedulers import FixedPeriod
-from zoo import MobileNet, Plain, ResNetWithDecoder, TwoStreams, colors, one_by_one, panning
+from stmg.streaming.schedulers import FixedPeriod, Level
+from zoo import MobileNet, Plain, ResNetWithDecoder, TwoStreams, colors, panning
 
 SIZE = (64, 96)
 EXAMPLE = torch.zeros(1, 3, *SIZE)
@@ -30,7 +31,7 @@ EXAMPLE = torch.zeros(1, 3, *SIZE)
 
 def compare(network, runtime, frames):
     """The difference of an export and a network, in single precision as graphs are."""
-    return compare_export(export_module._single_precision(network, Card("any", 5, SIZE)), runtime, frames)
+    return compare_export(single_precision(network, Card("any", 5, SIZE)), runtime, frames)
 
 
 @pytest.mark.slow
@@ -57,11 +58,12 @@ def test_it_is_the_network_whole_and_with_blocks_skipped(network, folder):
 def test_networks_of_users_export_whole_and_with_blocks_skipped(make, to, tmp_path):
     torch.manual_seed(0)
     network = make().eval()
-    difference = stmg.export(network, tmp_path, to, size=SIZE, check=panning(2, SIZE))
+    example = EXAMPLE.to(next(network.parameters()).dtype)
+    accelerated = accelerate(network, example, mask_generator=True).to(example.dtype)
+    difference = stmg.export(accelerated, tmp_path, to, size=SIZE, partial=panning(2, SIZE))
     assert max(difference.logits, difference.features) < 1e-4
     assert difference.labels < 0.001
-    example = EXAMPLE.to(next(network.parameters()).dtype)
-    assert stmg.load(tmp_path, threads=1).runtime.num_blocks == len(accelerate(network, example).blocks)
+    assert stmg.load(tmp_path, threads=1).runtime.num_blocks == len(accelerated.blocks)
 
 
 @pytest.mark.slow
@@ -69,16 +71,15 @@ def test_a_segmenter_is_exported_with_its_settings_and_normalization(tmp_path):
     torch.manual_seed(0)
     runtime = TorchRuntime(accelerate(build("small", 5), EXAMPLE), device="cpu", mean=(0.1,) * 3, std=(0.7,) * 3)
     ours = stmg.VideoSegmenter(runtime, scheduler=FixedPeriod(2), partial_scale=0.5, class_names=tuple("abcde"))
-    stmg.export(ours, tmp_path)
+    stmg.export(ours, tmp_path, partial=panning(2, SIZE))
     theirs = stmg.load(tmp_path, threads=1)
-    assert theirs.settings.scheduler == FixedPeriod(2)
+    assert theirs.settings.scheduler_for("online") == FixedPeriod(2)
     assert theirs.class_names == tuple("abcde")
     assert theirs.runtime.input_size == SIZE
     frames = panning(4, SIZE)
-    with theirs.runtime.exact_patterns():
-        for one, two in zip(ours.stream(frames), theirs.stream(frames), strict=True):
-            assert one.level == two.level
-            assert np.mean(one.labels == two.labels) > 0.99
+    for one, two in zip(ours.stream(frames), theirs.stream(frames), strict=True):
+        assert one.level == two.level
+        assert np.mean(one.labels == two.labels) > 0.99
 
 
 @pytest.mark.slow
@@ -92,16 +93,40 @@ def test_a_name_is_exported_at_the_size_given(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("to", ["onnx", "openvino"])
-def test_int8_stays_near_and_still_skips(network, to, tmp_path):
+def test_int8_stays_near_whole_and_partial(network, to, tmp_path):
     if to == "openvino":
         pytest.importorskip("nncf")
     frames = panning(4, SIZE)
-    difference = stmg.export(network, tmp_path, to, int8=frames)
+    difference = stmg.export(network, tmp_path, to, int8=frames, partial=frames)
     assert 1e-4 < difference.logits < 0.5
     assert read_manifest(tmp_path).bits == 8
-    runtime = stmg.load(tmp_path, threads=1).runtime
-    closed, opened = (False,) * runtime.num_blocks, (True,) * runtime.num_blocks
-    assert not np.allclose(*one_by_one(runtime, frames[0], [closed, opened]))
+    levels = [result.level for result in stmg.load(tmp_path, threads=1, scheduler=FixedPeriod(2)).stream(frames)]
+    assert Level.PARTIAL in levels
+
+
+@pytest.mark.slow
+def test_without_a_video_for_its_blocks_an_export_holds_whole_frames(network, tmp_path):
+    stmg.export(network, tmp_path, check=panning(1, SIZE))
+    manifest = read_manifest(tmp_path)
+    assert (manifest.blocks, set(manifest.graphs)) == (None, {"full"})
+    assert not stmg.load(tmp_path, threads=1).runtime.has_mask_generator
+
+
+def test_the_blocks_of_partial_frames_are_those_that_half_of_a_video_keeps(network):
+    runtime, frames = single_precision(network, Card("small", 5, SIZE)), panning(4, SIZE)
+    encoded = [runtime.encode(runtime.prepare(frame)) for frame in frames]
+    kept = [runtime.compare(encoded[n], encoded[n + 1], None).keep for n in range(3)]
+    votes = [sum(each[block] for each in kept) for block in range(runtime.num_blocks)]
+    assert choose_blocks(runtime, frames, 1.0) == tuple(2 * number >= 3 for number in votes)
+    with pytest.raises(SettingsError, match="chosen on 2 frames or more; got 1"):
+        choose_blocks(runtime, frames[:1], 1.0)
+
+
+def test_partial_frames_that_would_save_nothing_are_refused():
+    runtime = TorchRuntime(accelerate(build("small", 5), EXAMPLE), device="cpu")
+    with pytest.raises(SettingsError, match="no mask generator, so its partial frames would run every block"):
+        choose_blocks(runtime, panning(2, SIZE), 1.0)
+    assert all(choose_blocks(runtime, panning(2, SIZE), 0.5))  # a smaller frame saves
 
 
 def test_int8_needs_frames(tmp_path):
@@ -197,7 +222,7 @@ def test_what_cannot_be_honored_is_refused_by_name(tmp_path, model, options, mes
 
 
 def test_a_missing_tool_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setattr(export_module, "find_spec", lambda name: None if name == "onnxscript" else sys)
+    monkeypatch.setattr(graphs_module, "find_spec", lambda name: None if name == "onnxscript" else sys)
     with pytest.raises(
         MissingPackageError, match=re.escape(f"exporting needs onnxscript: {install_command('export')}")
     ):

@@ -48,7 +48,6 @@ def pretend_export(folder, kind):
         bits=32,
         size=SIZE,
         graphs={"full": GraphFile("full", ("image",), ("logits",))},
-        pairs=(),
         costs=NetworkCost(1, (), 1, 0, 1, (), 0),
         card={"network": "small", "num_classes": 5, "size": SIZE},
     )

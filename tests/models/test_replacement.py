@@ -21,7 +21,6 @@ def export(folder, kind):
             bits=32,
             size=(64, 96),
             graphs={graph.file.partition(".")[0]: graph for graph in graphs},
-            pairs=(),
             costs=NetworkCost(1, (), 0, 0, 1, (), 0),
             card={"num_classes": 5},
         )

@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from stmg.models.silence import without_warnings_logged
+from stmg.models.quantize import without_warnings_logged
 
 LEVELS = [(logging.NOTSET, logging.WARNING), (logging.INFO, logging.WARNING), (logging.ERROR, logging.ERROR)]
 

@@ -13,23 +13,34 @@ from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.manifest import MANIFEST
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.masks import Masking, Masks
 from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level, PaperScheduler
-from zoo import one_by_one, panning
+from zoo import panning
 
 SIZE = (64, 96)
 
 pytestmark = pytest.mark.slow
 
 
+class OneSetOfBlocks(TorchRuntime):
+    """PyTorch with the blocks of an export, whatever the mask generator says."""
+
+    def __init__(self, network, blocks):
+        super().__init__(network, device="cpu")
+        self.blocks = blocks
+
+    def compare(self, before, now, flow):
+        return super().compare(before, now, flow)._replace(keep=self.blocks)
+
+
 @pytest.mark.parametrize("scheduler", [PaperScheduler(), FixedPeriod(3), DriftBudget(0.1), FixedPeriod(2, Level.CARRY)])
 def test_a_stream_is_the_stream_of_pytorch(network, folder, scheduler):
     frames = panning(8, SIZE)
-    ours = VideoSegmenter(TorchRuntime(network, device="cpu"), scheduler=scheduler)
     theirs = stmg.load(folder, scheduler=scheduler, threads=1)
-    with theirs.runtime.exact_patterns():
-        for one, two in zip(ours.stream(frames), theirs.stream(frames), strict=True):
-            assert (one.level, one.keep, one.macs) == (two.level, two.keep, two.macs)
-            assert np.mean(one.labels == two.labels) > 0.99  # features are warped to a thirty-second of a pixel
+    ours = VideoSegmenter(OneSetOfBlocks(network, theirs.runtime.fixed_blocks), scheduler=scheduler)
+    for one, two in zip(ours.stream(frames), theirs.stream(frames), strict=True):
+        assert (one.level, one.keep, one.macs) == (two.level, two.keep, two.macs)
+        assert np.mean(one.labels == two.labels) > 0.99  # features are warped to a thirty-second of a pixel
 
 
 def test_what_a_partial_frame_costs_is_that_of_the_graph_whatever_the_frame(folder):
@@ -81,10 +92,12 @@ def test_logits_are_found_by_the_name_that_the_manifest_gives(export_to, tmp_pat
     frames = panning(2, SIZE)
     for engine in ENGINES.values():
         runtimes = [ExportedRuntime(each, engine(1)) for each in (folder, renamed)]
-        closed = (False,) * runtimes[0].num_blocks
-        one, two = (runtime.full(runtime.prepare(frames[0])).logits for runtime in runtimes)
-        assert np.array_equal(one, two)
-        assert np.array_equal(*(one_by_one(runtime, frames[1], [closed])[0] for runtime in runtimes))
+        one, two = (runtime.full(runtime.prepare(frames[0])) for runtime in runtimes)
+        assert np.array_equal(one.logits, two.logits)
+        masks = Masks(runtimes[0].fixed_blocks, np.ones((2, 2), np.float32))
+        prepared = runtimes[0].prepare(frames[1])
+        partial = [runtime.partial(prepared, masks, one.features, None, 1.0).logits for runtime in runtimes]
+        assert np.array_equal(*partial)
 
 
 def test_the_scale_of_partial_frames_is_part_of_the_export(folder):
@@ -93,16 +106,41 @@ def test_the_scale_of_partial_frames_is_part_of_the_export(folder):
         list(segmenter.stream(panning(2, SIZE)))
 
 
-def test_an_export_without_partial_frames_says_so(folder, tmp_path):
-    content = json.loads((folder / MANIFEST).read_text())
-    for path in folder.iterdir():
-        (tmp_path / path.name).symlink_to(path)
-    (tmp_path / MANIFEST).unlink()
-    content["graphs"].pop("partial")
-    (tmp_path / MANIFEST).write_text(json.dumps(content))
-    segmenter = stmg.load(tmp_path, scheduler=FixedPeriod(2), threads=1)
-    with pytest.raises(ModelError, match="exported without partial frames"):
+def test_partial_frames_run_the_blocks_that_were_exported_and_no_others(folder):
+    segmenter = stmg.load(folder, scheduler=FixedPeriod(2), masking=Masking(pruning="none"), threads=1)
+    assert not all(segmenter.runtime.fixed_blocks)
+    with pytest.raises(SettingsError, match=r"pruning: .* was exported with one set of blocks"):
         list(segmenter.stream(panning(2, SIZE)))
+
+
+def made_before(folder, copied):
+    """An export as it was when each frame had blocks of its own."""
+    shutil.copytree(folder, copied)
+    content = json.loads((copied / MANIFEST).read_text())
+    del content["blocks"]
+    content["pairs"] = [[0, "skip0", "block0"]]
+    content["graphs"]["compare"]["outputs"] = ["keep", "changed"]
+    (copied / MANIFEST).write_text(json.dumps(content))
+    return copied
+
+
+def test_an_export_made_before_computes_whole_frames_and_says_to_export_again(folder, tmp_path):
+    earlier = stmg.load(made_before(folder, tmp_path / "earlier"), scheduler=FixedPeriod(2, Level.CARRY), threads=1)
+    frames = panning(3, SIZE)
+    now = stmg.load(folder, scheduler=FixedPeriod(2, Level.CARRY), threads=1)
+    for one, two in zip(earlier.stream(frames), now.stream(frames), strict=True):
+        assert np.array_equal(one.labels, two.labels)
+    with pytest.raises(ModelError, match="whole frames only; for partial ones export it again, with --partial"):
+        list(earlier.another(scheduler=FixedPeriod(2)).stream(frames))
+
+
+def test_an_export_that_was_written_anew_is_not_mixed_with_the_one_that_is_loaded(folder, tmp_path):
+    copied = Path(shutil.copytree(folder, tmp_path / "copied"))
+    runtime = stmg.load(copied, threads=1).runtime
+    content = json.loads((copied / MANIFEST).read_text())
+    (copied / MANIFEST).write_text(json.dumps({**content, "id": "another"}))
+    with pytest.raises(ModelError, match="exported again since it was loaded"):
+        runtime.for_throughput()
 
 
 @pytest.mark.parametrize("damage", ["cut", "swapped", "random", "renamed", "classes"])

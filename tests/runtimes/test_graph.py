@@ -8,6 +8,7 @@ import stmg
 from stmg import TorchRuntime, VideoSegmenter
 from stmg.errors import ModelError
 from stmg.streaming.schedulers import FixedPeriod, Level
+from stmg.video.normalization import Normalization
 from zoo import panning
 
 SIZE = (64, 96)
@@ -75,7 +76,7 @@ def test_a_plain_graph_is_normalized_as_told(network, tmp_path):
     mean, std = (0.5,) * 3, (0.2,) * 3
     ours = TorchRuntime(network.plain(), device="cpu", mean=mean, std=std)
     expected = ours.full(ours.prepare(frame)).logits[0].numpy()
-    theirs = stmg.load(path, threads=1, mean=mean, std=std).runtime
+    theirs = stmg.load(path, threads=1, normalize=Normalization(mean, std)).runtime
     assert np.allclose(theirs.full(theirs.prepare(frame)).logits, expected, atol=1e-3)
     other = stmg.load(path, threads=1).runtime
     assert not np.allclose(other.full(other.prepare(frame)).logits, expected, atol=1e-3)

@@ -9,7 +9,7 @@ from stmg.errors import SettingsError
 from zoo import texture
 
 ENGINES = ["onnxruntime", "openvino"]
-PLAIN = {"mean": (0.0,) * 3, "std": (1.0,) * 3, "threads": 1}
+PLAIN = {"normalize": "none", "threads": 1}
 IMAGE = texture(*SIZE)
 
 
@@ -23,7 +23,7 @@ def sigmoid(values):
 def test_logits_and_probabilities_are_told_apart(tmp_path, engine, is_sigmoid, channels_last):
     path = save_one_channel(tmp_path / "one.onnx", sigmoid=is_sigmoid, channels_last=channels_last)
     segmenter = stmg.load(path, runtime=engine, **PLAIN)
-    assert segmenter.runtime.foreground.activation == ("probability" if is_sigmoid else None)
+    assert segmenter.runtime.activation == ("probability" if is_sigmoid else "logits")
     result = segmenter.step(IMAGE)
     assert np.allclose(result.probability, sigmoid(brightness(IMAGE)), atol=1e-5)
     assert np.array_equal(result.labels, result.probability > 0.5)
@@ -88,7 +88,7 @@ def test_a_tflite_file_runs_through_openvino(tmp_path):
     segmenter = stmg.load(path, **PLAIN)
     assert segmenter.runtime.engine.name == "openvino"
     assert segmenter.runtime.input_size == SIZE
-    assert segmenter.runtime.foreground.activation == "probability"
+    assert segmenter.runtime.activation == "probability"
     assert np.allclose(segmenter.step(IMAGE).probability, sigmoid(IMAGE.mean(2) / 255), atol=1e-5)
     with pytest.raises(SettingsError, match=r"openvino reads \.tflite files"):
         stmg.load(path, runtime="onnxruntime")

@@ -4,21 +4,20 @@ from dataclasses import replace
 import pytest
 
 from stmg.errors import ModelError
-from stmg.runtimes.engine import Pair
 from stmg.runtimes.manifest import MANIFEST, GraphFile, Manifest, read_manifest, write_manifest
 from stmg.streaming.cost import NetworkCost
 
 FULL = GraphFile("full.onnx", ("image",), ("logits", "features0"))
-PARTIAL = GraphFile("partial.onnx", ("image", "changed", "before0"), ("logits", "features0", "skip0", "block0"))
+PARTIAL = GraphFile("partial.onnx", ("image", "changed", "before0"), ("logits", "features0"))
 EXAMPLE = Manifest(
     id="1",
     kind="onnx",
     bits=32,
     size=(64, 96),
     graphs={"full": FULL, "partial": PARTIAL},
-    pairs=(Pair(0, "skip0", "block0"),),
     costs=NetworkCost(10, (3, 4), 1, 2, 20, (5, 6), 7),
     card={"network": "small", "num_classes": 5, "partial_scale": 0.5},
+    blocks=(True, False),
 )
 
 
@@ -59,15 +58,14 @@ def change(content, key, value):
         ("graphs", [], r"graphs has names and values; got \[\]"),
         ("graphs.full", None, "graphs has one called full; got partial"),
         ("graphs.full.outputs", "logits", "graphs.full.outputs is a list of any length; got 'logits'"),
-        ("pairs", [[0, "skip0"]], r"pairs is a list of block, skipped, given; got \[0, 'skip0'\]"),
+        ("blocks", [True], "blocks has 2 values, as costs.blocks has; got 1"),
+        ("graphs.partial", None, "graphs has one called partial where there are blocks"),
         ("costs.network", None, "costs.network is missing"),
         ("costs.blocks", [1.5], "costs.blocks is a whole number; got 1.5"),
         ("graphs.full.file", "../full.onnx", r"graphs.full.file: '../full.onnx' is no name inside"),
         ("graphs.full.file", "/etc/passwd", "graphs.full.file: '/etc/passwd' is no name inside"),
         ("graphs.full.outputs", [], r"graphs.full.outputs has a name; got \[\]"),
         ("size", [60000, 60000], "size has sides up to 32766 and 67 megapixels; 60000x60000 is too large"),
-        ("pairs", [[7, "skip0", "block0"]], "a block of pairs is from 0 to 1; got 7"),
-        ("pairs", [[0, "skip9", "block0"]], "pairs name outputs of the graph partial"),
         ("costs.block_params", [], "costs.block_params has 2 values"),
         ("costs.network", 1e999, "costs.network is a finite number"),
         ("card.num_classes", None, "card.num_classes is a whole number; got None"),
@@ -79,6 +77,15 @@ def test_a_wrong_key_is_named_with_its_file(export, key, value, message):
     (export / MANIFEST).write_text(json.dumps(content))
     with pytest.raises(ModelError, match=rf"{MANIFEST} .*{message}"):
         read_manifest(export)
+
+
+def test_an_export_made_before_partial_frames_had_one_set_of_blocks_holds_whole_frames(export):
+    content = json.loads((export / MANIFEST).read_text())
+    del content["blocks"]
+    content["pairs"] = [[0, "skip0", "block0"]]
+    content["graphs"]["partial"]["outputs"] += ["skip0", "block0"]
+    (export / MANIFEST).write_text(json.dumps(content))
+    assert read_manifest(export).blocks is None
 
 
 def test_what_is_no_export_or_lacks_a_graph_is_refused(export, tmp_path):

@@ -31,7 +31,7 @@ MODES = ["offline", "online", "realtime"]
 
 
 def mean(image):
-    """A black box of one channel of probabilities."""
+    """A function of one channel of probabilities."""
     return image.astype(np.float32).mean(2)[None] / 255
 
 
@@ -148,9 +148,10 @@ def test_after_a_cut_to_another_size_there_is_no_foreground_until_the_network_ha
 
 def test_fused_key_frames_average_the_channel():
     values = iter([0.2, 0.8])
-    segmenter = VideoSegmenter(
-        lambda image: np.full((1, *image.shape[:2]), next(values), np.float32), scheduler="always-key", fusion=0.5
+    runtime = CallableRuntime(
+        lambda image: np.full((1, *image.shape[:2]), next(values), np.float32), activation="probability"
     )
+    segmenter = VideoSegmenter(runtime, scheduler="always-key", fusion=0.5)
     results = [segmenter.step(texture(*SIZE)) for _ in range(2)]
     assert np.allclose(results[0].probability, 0.2)
     assert results[1].probability.min() >= 0.2

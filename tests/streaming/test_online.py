@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from stmg.errors import SettingsError
-from stmg.runtimes.labels import argmax_labels
+from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.logits import argmax_labels
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import DisMotion
 from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level, Memory
@@ -158,7 +159,8 @@ def test_a_key_frame_averages_its_logits_with_the_warped_ones_where_nothing_chan
 
     def labels(fusion):
         network = lambda image: np.full((1, 4, 6), next(logits), np.float32)  # noqa: E731
-        segmenter = VideoSegmenter(network, scheduler=FixedPeriod(1), fusion=fusion)
+        runtime = CallableRuntime(network, "logits")
+        segmenter = VideoSegmenter(runtime, scheduler=FixedPeriod(1), fusion=fusion)
         return [segmenter.step(still).labels.min() for _ in range(2)]
 
     assert labels(0.5) == [1, 1]  # (2 - 1) / 2 is above 0

@@ -20,6 +20,14 @@ MODEL_HELP = (
 def export(
     model: Annotated[str, typer.Argument(help=MODEL_HELP, show_default=False)],
     to: Annotated[str, typer.Option(metavar="FORMAT", help="onnx or openvino.")] = "onnx",
+    partial: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VIDEO",
+            help="Export partial frames too, for the paper's mode; their blocks are chosen on this video or folder of "
+            "images. Default: whole frames only.",
+        ),
+    ] = None,
     int8: Annotated[
         str | None,
         typer.Option(
@@ -30,7 +38,7 @@ def export(
         str | None,
         typer.Option(
             metavar="VIDEO",
-            help="Compare with PyTorch on frames of this video. Default: on those of --int8, else on random noise.",
+            help="Compare with PyTorch on frames of this video. Default: those of --int8 or --partial, else noise.",
         ),
     ] = None,
     out: Out = Path("out/export"),
@@ -49,15 +57,21 @@ def export(
     """
     from stmg.models.export import export as export_model
     from stmg.models.names import is_network
+    from stmg.runtimes.manifest import read_manifest
 
     console = Console()
     spec = make_spec(model, options)
     with console.status(f"exporting {escape(model)} to {escape(to)}"):
-        difference = export_model(spec, out, to, size=spec.settings.size, int8=int8, check=check)
+        difference = export_model(spec, out, to, size=spec.settings.size, partial=partial, int8=int8, check=check)
     files = sorted(path.name for path in out.iterdir() if path.is_file())
     console.print(f"[bold]{escape(str(out))}[/]: {escape(', '.join(files))}")
+    manifest = read_manifest(out)
+    if manifest.blocks is not None:
+        console.print(f"partial frames run {sum(manifest.blocks)} of {len(manifest.blocks)} blocks")
+    elif manifest.card.get("mask_generator"):
+        console.print("[yellow]whole frames only: --partial VIDEO exports partial frames too, for the paper's mode[/]")
     console.print(
-        f"largest difference from PyTorch, over whole and partial frames: logits {difference.logits:.1e} of the "
+        f"largest difference from PyTorch: logits {difference.logits:.1e} of the "
         f"largest, features {difference.features:.1e}, masks {difference.masks:.1e}, labels on "
         f"{difference.labels:.3%} of the pixels"
     )

@@ -77,10 +77,11 @@ def inspect_graph(spec: ModelSpec) -> GraphInspection:
             GraphPart("block", str(number), f"{macs / 1e6:.1f} MMACs, {params:,} parameters")
             for number, (macs, params) in enumerate(zip(costs.blocks, costs.block_params, strict=True))
         ]
-        bits = "INT8" if manifest.bits == 8 else f"{manifest.bits} bits"
-        notes = (
-            f"exported for {manifest.kind}, {bits}, with partial frames at {manifest.partial_scale:g} of the size",
-        )
+        partial = "whole frames only"
+        if manifest.blocks is not None:
+            some = f"{sum(manifest.blocks)} of {len(manifest.blocks)} blocks"
+            partial = f"with partial frames of {some} at {manifest.partial_scale:g} of the size"
+        notes = (f"exported for {manifest.kind}, {'INT8' if manifest.bits == 8 else 'FP32'}, {partial}",)
         return GraphInspection(
             model=spec.name,
             engine=runtime.description,
@@ -103,10 +104,7 @@ def inspect_graph(spec: ModelSpec) -> GraphInspection:
         macs=None,
         params=None,
         parts=tuple(parts),
-        notes=(
-            "a graph file has no blocks that can be skipped: stmg export a PyTorch network to have some",
-            *runtime.notes,
-        ),
+        notes=(*runtime.notes,),
     )
 
 

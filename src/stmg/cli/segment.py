@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,15 +64,6 @@ def segment(
         float | None,
         typer.Option(metavar="FPS", help="Frame rate of a folder of images. Default: videos are written at 30 FPS."),
     ] = None,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact",
-            help="For partial frames of an exported network: wait until the graph with exactly the blocks of a frame "
-            "is compiled, so that two runs give the same labels. Default: a graph with more blocks runs meanwhile.",
-            rich_help_panel=STREAM,
-        ),
-    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as a line of JSON, and everything else to stderr.")
     ] = False,
@@ -107,13 +97,12 @@ def segment(
         spec = make_spec(model, options, mode=mode)
         _check_timing(mode, video, pace, spec.settings.delay)
         segmenter = LoadedModel(model, spec).segmenter_for(spec, video.size)
-        notes = (*_unused_masks(segmenter, mode), *_stand_ins(segmenter, mode, exact), *_unpaced(mode, video, pace))
+        notes = (*_unused_masks(segmenter, mode), *_unpaced(mode, video, pace))
         for note in (*segmenter.runtime.notes, *notes):
             console.print(f"[yellow]{escape(note)}[/]")
         sinks = BackgroundSink(_make_sinks(source, out, save, video, segmenter, areas, background))
         frames = pace_source(video) if pace else video
-        with segmenter.runtime.exact_patterns() if exact else nullcontext():
-            statistics = _run(segmenter, frames, mode, video.num_frames, sinks, console)
+        statistics = _run(segmenter, frames, mode, video.num_frames, sinks, console)
     console.print(summary_table(statistics))
     for line in summary_lines(statistics, segmenter.settings.max_change):
         console.print(line, soft_wrap=True)
@@ -157,19 +146,6 @@ def _run(
             bar.update(task, advance=1, status=f"{statistics.fps:.1f} FPS  {statistics.shares()}")
 
         return run_pipeline(segmenter, source, sinks, Statistics(mode), on_result=show, end_early=True)
-
-
-def _stand_ins(segmenter: VideoSegmenter, mode: str, exact: bool) -> tuple[str, ...]:
-    from stmg.runtimes.exported import ExportedRuntime
-
-    runtime = segmenter.runtime
-    partial = mode == "online" and segmenter.settings.scheduler_for("online").refreshes
-    if exact or not (partial and isinstance(runtime, ExportedRuntime) and runtime.has_mask_generator):
-        return ()
-    return (
-        "while a pattern of blocks is compiled a wider one stands in, so labels may differ a little from run to run; "
-        "--exact waits for it",
-    )
 
 
 def _unused_masks(segmenter: VideoSegmenter, mode: str) -> tuple[str, ...]:

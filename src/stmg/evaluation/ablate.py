@@ -151,9 +151,10 @@ def list_trials(segmenter: VideoSegmenter) -> list[Trial]:
         return [base, *ours]
     full_scale = _paper(REUSE, "pruned and reused, partial frames at full scale", partial_scale=1.0)
     generated = _paper(MASKS, "m_sp as generated (gain 1)", masking={"gain": 1.0})
+    at_random = _paper(MASKS, "random block pruning", masking={"pruning": "random"})
     other_scale = segmenter.settings.partial_scale < 1 and segmenter.runtime.input_size is None  # an export has one
     return [
-        _paper(MASKS, "random block pruning", masking={"pruning": "random"})._replace(is_random=True),
+        *([at_random._replace(is_random=True)] if segmenter.runtime.fixed_blocks is None else []),
         _paper(MASKS, "random spatial masking", masking={"spatial": "random"})._replace(is_random=True),
         _paper(MASKS, "uniform blending (m_sp = m_avg)", masking={"spatial": "uniform"}),
         _paper(MASKS, "uniform blending (m_sp = 0.5)", masking={"spatial": 0.5}),

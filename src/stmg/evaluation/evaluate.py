@@ -20,7 +20,7 @@ from stmg.evaluation.measure import Moment, run_beside
 from stmg.evaluation.meter import DetailedMeter, Meter
 from stmg.evaluation.results import EvaluationResult, PairScores
 from stmg.evaluation.rows import FrameRecord, percent
-from stmg.evaluation.streams import Stream, exact_patterns, open_way
+from stmg.evaluation.streams import Stream, open_way
 from stmg.evaluation.thumbnails import Thumbnails
 from stmg.evaluation.way import BASE, OFFLINE, ONLINE, Size, Way, chosen_settings
 from stmg.segmenter import VideoSegmenter
@@ -79,19 +79,18 @@ def evaluate(
     streams = [open_way(way, segmenter) for way in (BASE, *modes)]
     run = _Evaluation(segmenter, streams, dataset.num_classes, on_frame)
     pairs = None
-    with exact_patterns(streams):
-        try:
-            for video in dataset.videos(split):
-                run.start_video()
-                with closing(run_beside(streams, video, subject.size, limit)) as moments:  # type: ignore[type-var]
-                    for moment in moments:
-                        run.add(moment)
-            if paper_protocol and any(video.labeled for video in dataset.videos(split)):
-                pairs = evaluate_pairs(segmenter, dataset, split, subject.size, limit)
-        except KeyboardInterrupt:
-            if not run.records:
-                raise
-            run.interrupted = True
+    try:
+        for video in dataset.videos(split):
+            run.start_video()
+            with closing(run_beside(streams, video, subject.size, limit)) as moments:  # type: ignore[type-var]
+                for moment in moments:
+                    run.add(moment)
+        if paper_protocol and any(video.labeled for video in dataset.videos(split)):
+            pairs = evaluate_pairs(segmenter, dataset, split, subject.size, limit)
+    except KeyboardInterrupt:
+        if not run.records:
+            raise
+        run.interrupted = True
     base, *rows = (
         meter.detailed_row(stream.way, dataset.class_names, stream.settings)
         for stream, meter in zip(streams, run.meters, strict=True)
@@ -138,15 +137,14 @@ def evaluate_pairs(
     pairs = segmenter.another(mode="online", scheduler=FixedPeriod(2, between), fusion=0, max_change=None)
     whole = open_way(BASE, segmenter)
     base, stream = Meter(dataset.num_classes), Meter(dataset.num_classes)
-    with exact_patterns([whole]):
-        for video in dataset.videos(split):
-            for index in [index for index in video.labeled if 0 < index < (limit or len(video))]:
-                truth = video.truth(index, size)
-                pairs.reset()
-                pairs.step(video.image(index - 1, size))
-                image = video.image(index, size)
-                base.add(whole.stepper.step(image), truth)
-                stream.add(pairs.step(image), truth)
+    for video in dataset.videos(split):
+        for index in [index for index in video.labeled if 0 < index < (limit or len(video))]:
+            truth = video.truth(index, size)
+            pairs.reset()
+            pairs.step(video.image(index - 1, size))
+            image = video.image(index, size)
+            base.add(whole.stepper.step(image), truth)
+            stream.add(pairs.step(image), truth)
     return PairScores(stream.num_frames, between, percent(base.counts.mean_iou()), percent(stream.counts.mean_iou()))
 
 

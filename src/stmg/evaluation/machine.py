@@ -6,10 +6,9 @@ import os
 import platform
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import psutil
-
-from stmg.runtimes.machine import processor
 
 LOOK_SECONDS = 0.5  # at how busy the machine is
 PACKAGES = ("torch", "numpy", "opencv-python-headless", "av", "onnxruntime", "openvino")
@@ -65,3 +64,13 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def processor() -> str:
+    """The name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

@@ -18,7 +18,7 @@ from stmg.evaluation.live import LiveRun, run_live
 from stmg.evaluation.meter import Answer, Meter
 from stmg.evaluation.rows import Row
 from stmg.evaluation.speed import Times, time_interleaved, time_passes
-from stmg.evaluation.streams import Stepper, Stream, exact_patterns, play
+from stmg.evaluation.streams import Stepper, Stream, play
 from stmg.evaluation.way import BASE, ONLINE, Size, Way
 from stmg.streaming.cost import Cost
 from stmg.streaming.runtime import Runtime
@@ -80,10 +80,9 @@ def run_beside(streams: Sequence[Stream], video: Video, size: Size, limit: int |
 def measure_stream(stepper: Stepper, dataset: Dataset, split: str, size: Size) -> Meter:
     """Accuracy and cost of one segmenter, or baseline, run over a split frame by frame."""
     meter, stream = Meter(dataset.num_classes), Stream(ONLINE, stepper)
-    with exact_patterns([stream]):
-        for video in dataset.videos(split):
-            for moment in run_beside([stream], video, size):
-                meter.add(moment.answers[0].result, moment.truth)
+    for video in dataset.videos(split):
+        for moment in run_beside([stream], video, size):
+            meter.add(moment.answers[0].result, moment.truth)
     return meter
 
 
@@ -202,14 +201,13 @@ def _measure_passes(
         segmenter = opened[each.way].segmenter
         return chain.from_iterable(segmenter.stream(video, mode=each.mode) for video in videos)
 
-    with exact_patterns([opened[each.way] for each in passes]):
-        for stream in streams:
-            if stream.way.mode == "offline":
-                for index, result in enumerate(run(_Pass(stream.way, "offline"))):
-                    on_result(stream.way, index, result)
-                    progress(stream.way, 1)
-        runs: dict[Hashable, Callable[[], Iterator[FrameResult]]] = {each: partial(run, each) for each in passes}
-        times = time_passes(runs, repeats, lambda each: progress(each.way, len(clip.frames)))  # type: ignore[attr-defined]
+    for stream in streams:
+        if stream.way.mode == "offline":
+            for index, result in enumerate(run(_Pass(stream.way, "offline"))):
+                on_result(stream.way, index, result)
+                progress(stream.way, 1)
+    runs: dict[Hashable, Callable[[], Iterator[FrameResult]]] = {each: partial(run, each) for each in passes}
+    times = time_passes(runs, repeats, lambda each: progress(each.way, len(clip.frames)))  # type: ignore[attr-defined]
     slowest_first = sorted(passes, key=lambda each: float(np.median(times[each].fps())))
     fastest = {each.way: times[each] for each in slowest_first}
     return {each.way: fastest[each.way] for each in passes}

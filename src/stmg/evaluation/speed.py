@@ -12,7 +12,7 @@ import numpy as np
 
 from stmg.evaluation.meter import mean_cost
 from stmg.evaluation.rows import Latency, LevelLatency, Timing
-from stmg.evaluation.streams import Stepper, Stream, exact_patterns
+from stmg.evaluation.streams import Stepper, Stream
 from stmg.evaluation.way import Way
 from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import Level
@@ -103,27 +103,26 @@ def time_interleaved(
     `starts` are the frames at which a video begins.
     """
     steppers = {stream.way: stream.stepper for stream in streams}
-    with exact_patterns(streams):
-        for stepper in steppers.values():
-            _warm_up(stepper, frames)
-        times = {way: Times() for way in steppers}
-        order = deque(steppers)
-        for repeat in range(repeats):
-            for each in times.values():
-                each.repeats.append([])
-            for start in range(0, len(frames), TURN):
-                for way in order:
-                    for index, frame in enumerate(frames[start : start + TURN], start):
-                        if index in starts:
-                            steppers[way].reset()
-                        result = steppers[way].step(frame)
-                        times[way].repeats[-1].append(result.latency_ms)
-                        if repeat == 0:
-                            times[way].levels.append(result.level)
-                            times[way].costs.append(result.cost)
-                        if on_frame is not None:
-                            on_frame(way, repeat, index, result)
-                order.rotate()  # nobody always comes first
+    for stepper in steppers.values():
+        _warm_up(stepper, frames)
+    times = {way: Times() for way in steppers}
+    order = deque(steppers)
+    for repeat in range(repeats):
+        for each in times.values():
+            each.repeats.append([])
+        for start in range(0, len(frames), TURN):
+            for way in order:
+                for index, frame in enumerate(frames[start : start + TURN], start):
+                    if index in starts:
+                        steppers[way].reset()
+                    result = steppers[way].step(frame)
+                    times[way].repeats[-1].append(result.latency_ms)
+                    if repeat == 0:
+                        times[way].levels.append(result.level)
+                        times[way].costs.append(result.cost)
+                    if on_frame is not None:
+                        on_frame(way, repeat, index, result)
+            order.rotate()  # nobody always comes first
     return times
 
 
@@ -152,9 +151,9 @@ def time_passes(
 
 
 def _warm_up(stepper: Stepper, frames: Sequence[Any]) -> None:
-    """A few frames that do not count; all of them where an export has to compile the patterns that will come."""
+    """A few frames that do not count."""
     stepper.reset()
-    for frame in frames if stepper.runtime.input_size is not None else frames[:WARM_UP]:
+    for frame in frames[:WARM_UP]:
         stepper.step(frame)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -148,15 +148,6 @@ def _play_copied(intervals: int, frames: Iterator[Frame], base: Callable[[], Fra
         level = Level.CARRY if age else Level.KEY
         cost = whole.cost if started else Cost()
         yield Answer(replace(whole, labels=labels, level=level, anchor_distance=age, cost=cost), age, started)
-
-
-@contextmanager
-def exact_patterns(streams: Sequence[Stream]) -> Iterator[None]:
-    """Exports compute exactly the blocks that were chosen meanwhile, or another stream than this one is measured."""
-    with ExitStack() as exact:
-        for stream in streams:
-            exact.enter_context(stream.stepper.runtime.exact_patterns())
-        yield
 
 
 def open_streams(

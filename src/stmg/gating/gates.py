@@ -34,9 +34,6 @@ class Pass:
     """Counts what is executed; the shares of each block and of the head are then noted too."""
     block_macs: dict[int, int] = field(default_factory=dict)
     head_macs: int = 0
-    pairs: list[tuple[int, Tensor, Tensor]] | None = None
-    """If a list is given, of every block: its number, what stands in when it is skipped, and what it gave. Without,
-    their memory is free again while the pass goes on."""
 
     def metered(self) -> int:
         """MACs so far."""
@@ -93,17 +90,10 @@ class Gate(_Wrapper):
             before = now.metered()
             output = self.inner(*args, **kwargs)
             now.block_macs[self.index] = now.block_macs.get(self.index, 0) + now.metered() - before
-            if now.pairs is not None:
-                now.pairs += self._pairs(args, kwargs, output)
             return output
         if isinstance(now.keep, Tensor):
             return self._blend(now.keep[:, self.index], args, kwargs)
         return self.inner(*args, **kwargs) if now.keep[self.index] else self._identity(args, kwargs)
-
-    def _pairs(self, args: Any, kwargs: Any, output: Any) -> list[tuple[int, Tensor, Tensor]]:
-        inputs, outputs = pytree.tree_leaves((args, kwargs)), pytree.tree_leaves(output)
-        pairs = zip(self.sources, outputs, strict=True)
-        return [(self.index, inputs[source], given) for source, given in pairs if source is not None]
 
     def _identity(self, args: Any, kwargs: Any) -> Any:
         inputs = pytree.tree_leaves((args, kwargs))

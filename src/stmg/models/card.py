@@ -10,7 +10,7 @@ from typing import Any
 
 from stmg.errors import ModelError, SettingsError
 from stmg.files import build_from_file, read_mapping
-from stmg.runtimes.labels import check_foreground
+from stmg.streaming.logits import Foreground
 from stmg.streaming.masks import Masking
 from stmg.streaming.settings import Settings, make_settings
 from stmg.streaming.values import read_scheduler
@@ -39,7 +39,7 @@ class Card:
     blocks: tuple[str, ...] = ()
     output: str | int | None = None
     activation: str | None = None
-    """What a network of one channel gives, logits or probability; None: its values tell."""
+    """What a network of one channel gives, logits or probability; None: a test image tells."""
     threshold: float | None = None
     """The probability above which a pixel is foreground, for a network of one channel; 0.5 if None."""
     mask_generator: bool = False
@@ -69,7 +69,7 @@ class Card:
             if not isinstance(value, dict) or "name" not in value:
                 raise SettingsError(f"{key} has a name and its settings; got {value!r}")
         Normalization(self.mean, self.std)
-        check_foreground(self.activation, self.threshold)
+        Foreground(self.activation, self.threshold)
 
     @property
     def normalization(self) -> Normalization:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command, require
 from stmg.files import atomic_path, build_from_file, path_inside, read_mapping
 from stmg.runtimes.correctors import GraphCorrector
-from stmg.runtimes.engine import Engine
+from stmg.runtimes.engines import Engine
 from stmg.streaming.correction import SMALLEST, Corrector
 from stmg.streaming.cost import Cost
 from stmg.video.frames import check_size

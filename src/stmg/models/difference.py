@@ -30,7 +30,7 @@ class Difference(NamedTuple):
     labels: float
     """Share of the pixels with another label."""
     masks: float
-    """Of the spatial masks; 1 if another block was chosen."""
+    """Of the spatial masks."""
 
     @property
     def is_rounding(self) -> bool:
@@ -39,44 +39,35 @@ class Difference(NamedTuple):
 
 
 def compare_export(runtime: TorchRuntime, exported: ExportedRuntime, frames: Sequence[Image]) -> Difference:
-    """PyTorch and an exported network on the same frames: whole, with blocks skipped, and their masks.
+    """PyTorch and an exported network on the same frames: whole and partial, and their masks.
 
     Nothing is warped: that is no part of the graphs, and done to a thirty-second of a pixel outside PyTorch.
     """
     if not frames:
         raise SettingsError("there are no frames to compare an export on")
-    number, scale = runtime.num_blocks, exported.manifest.partial_scale
-    patterns = [(True,) * number, tuple(index % 2 == 0 for index in range(number)), (False,) * number]
-    patterns = patterns if exported.has_partial else []
+    scale, blocks = exported.manifest.partial_scale, exported.fixed_blocks
     logits, features, labels, masks = [0.0], [0.0], [0.0], [0.0]
     encoded: tuple[Tensor, NDArray[np.float32]] | None = None
-    with exported.exact_patterns():
-        for frame in frames:
-            mine, other = runtime.prepare(frame), exported.prepare(frame)
-            full = runtime.full(mine), exported.full(other)
-            outputs = [full]
-            for keep in patterns:
-                half = Masks(keep, np.full((4, 4), 0.5, np.float32))
-                outputs.append(
-                    (
-                        runtime.partial(mine, half, full[0].features, None, scale),
-                        exported.partial(other, half, full[1].features, None, scale),
-                    )
-                )
-            size = (frame.shape[0], frame.shape[1])
-            for ours, theirs in outputs:
-                logits.append(_relative(ours.logits[0].numpy(), theirs.logits))
-                features += [_relative(x[0].numpy(), y) for x, y in zip(ours.features, theirs.features, strict=True)]
-                differs = runtime.labels(ours.logits, size) != exported.labels(theirs.logits, size)
-                labels.append(float(differs.mean()))
-            if runtime.has_mask_generator:
-                now = runtime.encode(mine), exported.encode(other)
-                if encoded is not None:
-                    ours_masks = runtime.compare(encoded[0], now[0], None)
-                    theirs_masks = exported.compare(encoded[1], now[1], None)
-                    masks.append(_finite(np.abs(ours_masks.changed - theirs_masks.changed).max()))
-                    masks.append(float(ours_masks.keep != theirs_masks.keep))
-                encoded = now
+    for frame in frames:
+        mine, other = runtime.prepare(frame), exported.prepare(frame)
+        full = runtime.full(mine), exported.full(other)
+        outputs = [full]
+        if blocks is not None:
+            half = Masks(blocks, np.full((4, 4), 0.5, np.float32))
+            ours = runtime.partial(mine, half, full[0].features, None, scale)
+            outputs.append((ours, exported.partial(other, half, full[1].features, None, scale)))
+        size = (frame.shape[0], frame.shape[1])
+        for ours, theirs in outputs:
+            logits.append(_relative(ours.logits[0].numpy(), theirs.logits))
+            features += [_relative(x[0].numpy(), y) for x, y in zip(ours.features, theirs.features, strict=True)]
+            differs = runtime.labels(ours.logits, size) != exported.labels(theirs.logits, size)
+            labels.append(float(differs.mean()))
+        if exported.has_mask_generator:
+            now = runtime.encode(mine), exported.encode(other)
+            if encoded is not None:
+                changed = runtime.compare(encoded[0], now[0], None).changed
+                masks.append(_finite(np.abs(changed - exported.compare(encoded[1], now[1], None).changed).max()))
+            encoded = now
     return Difference(max(logits), max(features), max(labels), max(masks))
 
 

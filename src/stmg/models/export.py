@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
+from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
 from stmg.models.card import Card
 from stmg.models.correctors import (
@@ -31,15 +28,13 @@ from stmg.models.describe import (
     network_of_segmenter,
 )
 from stmg.models.difference import Difference, compare_export
-from stmg.models.graphs import CompareGraph, EncodeGraph, FullGraph, PartialGraph, write_graph
+from stmg.models.graphs import export_network, single_precision
 from stmg.models.load import find_corrector, load, refuse
-from stmg.models.quantize import Batches, Inputs, quantize
 from stmg.models.replacement import replace_export
 from stmg.models.spec import ModelSpec, as_spec
 from stmg.models.torch_models import resolve_network
-from stmg.runtimes.engine import Pair
 from stmg.runtimes.exported import ExportedRuntime
-from stmg.runtimes.manifest import FORMATS, MANIFEST, GraphFile, Manifest, write_manifest
+from stmg.runtimes.manifest import MANIFEST
 from stmg.runtimes.threads import set_threads
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
@@ -55,6 +50,7 @@ NOT_FOR_EXPORTING = dict.fromkeys(
 )
 EXPORTED = "exported"  # note of a corrector that is a copy, written with the export of its model
 CHECK_FRAMES = 3  # on which an export is compared with PyTorch
+PARTIAL_FRAMES = 100  # on which the blocks of partial frames are chosen
 CALIBRATION_FRAMES, CALIBRATION_EVERY = 60, 5  # frames for INT8, and how far apart
 
 Frames = str | Path | Sequence[Image]
@@ -67,6 +63,7 @@ def export(
     to: str = "onnx",
     *,
     size: tuple[int, int] | None = None,
+    partial: Frames | None = None,
     int8: Frames | None = None,
     check: Frames | None = None,
     card: Card | None = None,
@@ -76,8 +73,10 @@ def export(
     model: a name as `stmg.load` takes it, a spec, a network, or a segmenter, whose settings are exported too.
     to: onnx, or openvino.
     size: (H, W) of the frames; the model's own if not given.
+    partial: a video or consecutive images, to export partial frames too, for the paper's mode: they all run the same
+        blocks, those that the mask generator keeps on at least half of these frames.
     int8: a video or images to calibrate INT8 on, which is smaller and faster, and costs accuracy: evaluate it.
-    check: a video or images to compare on; those of `int8` or noise if not given.
+    check: a video or images to compare on; those of `int8` or `partial`, or noise, if not given.
     card: what should be known of a network besides: class names, colors, normalization, streaming settings.
 
     An export that differs by more than rounding explains is a ModelError, unless it is INT8. Until all is well, an
@@ -99,84 +98,18 @@ def export(
         refuse_other_corrector(folder, corrector)
     is_copy = corrector is None or corrector.resolve() != folder.resolve()
     calibration = None if int8 is None else _read_frames(int8, size, CALIBRATION_FRAMES, CALIBRATION_EVERY)
-    frames = _read_frames(check if check is not None else int8, size, CHECK_FRAMES)
+    chosen = None if partial is None else _read_frames(partial, size, PARTIAL_FRAMES)
+    shown = next((source for source in (check, int8, partial) if source is not None), None)
+    frames = _read_frames(shown, size, CHECK_FRAMES)
     with replace_export(folder) as part:
-        export_network(network, card, size, to, part, calibration=calibration)
+        export_network(network, card, size, to, part, partial=chosen, calibration=calibration)
         _export_corrector(model, corrector, size, part, is_copy=is_copy)
-        difference = _compare(_single_precision(network, card), part, threads, frames)
+        difference = _compare(single_precision(network, card), part, threads, frames)
         if int8 is None and not difference.is_rounding:
             parts = ", ".join(f"{name} {value:.1e}" for name, value in difference._asdict().items())
             why = f"the export differs from PyTorch by more than rounding explains ({parts})"
             raise ModelError(f"{why}: it is not usable")
     return difference
-
-
-def export_network(
-    network: AcceleratedNetwork,
-    card: Card,
-    size: tuple[int, int],
-    to: str,
-    folder: Path,
-    *,
-    calibration: Sequence[Image] | None = None,
-    opset: int = 18,
-) -> None:
-    """Write the graphs of a network at one frame size, as `onnx` or `openvino`, and their manifest.
-
-    With frames to calibrate on, the network is written in INT8; the mask generator, which is small, is not.
-    """
-    _check_packages(to, int8=calibration is not None)
-    runtime = _single_precision(network, card)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MANIFEST).unlink(missing_ok=True)  # until it is whole again, it is no export
-    image = torch.zeros(1, *size, 3, dtype=torch.uint8)
-    with torch.no_grad():
-        full = runtime.network.full(runtime.prepare(image[0].numpy()))
-    features = [f"features{number}" for number in range(len(full.features))]
-    graphs: dict[str, GraphFile] = {}
-    pairs: list[Pair] = []
-
-    def write(name: str, module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) -> None:
-        file = f"{name}.{'onnx' if to == 'onnx' else 'xml'}"
-        write_graph(module, inputs, outputs, folder / file, opset)
-        graphs[name] = GraphFile(file, tuple(inputs), tuple(outputs))
-
-    write("full", FullGraph(runtime), {"image": image}, ["logits", *features])
-    if runtime.network.blocks or card.partial_scale < 1:
-        partial = PartialGraph(runtime, card.partial_scale)
-        changed = torch.ones(1, 1, *full.features[0].shape[-2:])
-        before = {f"before{number}": maps for number, maps in enumerate(full.features)}
-        inputs = {"image": image, "changed": changed, **before}
-        with torch.no_grad():
-            partial(*inputs.values())
-        pairs = [Pair(block, f"skip{number}", f"block{number}") for number, block in enumerate(partial.order)]
-        taps = [name for pair in pairs for name in (pair.skipped, pair.given)]
-        write("partial", partial, inputs, ["logits", *features, *taps])
-    generator = runtime.network.mask_generator
-    if generator is not None:
-        encode = EncodeGraph(runtime)
-        with torch.no_grad():
-            encoded = encode(image)
-        write("encode", encode, {"image": image}, ["encoded"])
-        write("compare", CompareGraph(generator), {"before": encoded, "now": encoded}, ["keep", "changed"])
-    if calibration is not None:
-        for name in [name for name in ("full", "partial") if name in graphs]:
-            batches = _calibration_batches(runtime, calibration, size, partial=name == "partial")
-            quantize(folder / graphs[name].file, to, batches)
-    blank = torch.zeros(1, 3, *size, dtype=runtime.network.dtype)
-    write_manifest(
-        folder,
-        Manifest(
-            id=secrets.token_hex(16),
-            kind=to,
-            bits=32 if calibration is None else 8,
-            size=size,
-            graphs=graphs,
-            pairs=tuple(pairs),
-            costs=runtime.network.costs(blank),
-            card=asdict(card),
-        ),
-    )
 
 
 def _compare(runtime: TorchRuntime, folder: Path, threads: int | None, frames: Sequence[Image]) -> Difference:
@@ -234,15 +167,6 @@ def _network_and_card(
     return model, card_of_network(model, card)
 
 
-def _single_precision(network: AcceleratedNetwork, card: Card) -> TorchRuntime:
-    """A network as its graphs have it."""
-    runtime = TorchRuntime(
-        network, device="cpu", mean=card.mean, std=card.std, activation=card.activation, threshold=card.threshold
-    )
-    runtime.network.float()
-    return runtime
-
-
 def _read_frames(source: Frames | None, size: tuple[int, int], number: int, every: int = 1) -> list[Image]:
     """Frames at a size: of a video, spread over its first part, or those given; noise if there is no source."""
     if isinstance(source, str | Path):
@@ -252,32 +176,3 @@ def _read_frames(source: Frames | None, size: tuple[int, int], number: int, ever
         return [resize_image(image, size) for image in source[:number]]
     random = np.random.default_rng(0)
     return [random.integers(0, 256, (*size, 3), np.uint8) for _ in range(number)]
-
-
-def _calibration_batches(
-    runtime: TorchRuntime, frames: Sequence[Image], size: tuple[int, int], *, partial: bool
-) -> Batches:
-    """What a graph is fed on these frames; partial frames get the features of the frame before, half of them new."""
-    batches: Batches = []
-    before: list[NDArray[np.float32]] | None = None
-    for frame in frames:
-        image = np.ascontiguousarray(resize_image(frame, size))
-        inputs: Inputs = {"image": image[None]}
-        if partial:
-            now = [maps.numpy() for maps in runtime.full(runtime.prepare(image)).features]
-            inputs["changed"] = np.full((1, 1, *now[0].shape[-2:]), 0.5, np.float32)
-            inputs |= {f"before{number}": maps for number, maps in enumerate(before or now)}
-            before = now
-        batches.append(inputs)
-    return batches
-
-
-def _check_packages(to: str, *, int8: bool) -> None:
-    if to not in FORMATS:
-        raise SettingsError(f"networks are exported to {' or '.join(FORMATS)}, not to {to!r}")
-    needed = {"onnxscript": "export"}
-    if to == "openvino":
-        needed |= {"openvino": "export", **({"nncf": "int8"} if int8 else {})}
-    for package, extra in needed.items():
-        if find_spec(package) is None:
-            raise MissingPackageError(f"exporting needs {package}: {install_command(extra)}")

@@ -1,22 +1,136 @@
-"""Graphs of a network: a frame of each level, and the mask generator, as plain functions of tensors for an exporter."""
+"""Graphs of a network in files: whole and partial frames, the mask generator, and the manifest that lists them."""
 
 from __future__ import annotations
 
+import secrets
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from stmg.errors import ModelError, first_line
+from stmg.errors import MissingPackageError, ModelError, SettingsError, first_line, install_command
+from stmg.gating.accelerate import AcceleratedNetwork
 from stmg.gating.aggregation import aggregate, downscale
 from stmg.gating.gates import Pass
 from stmg.gating.mask_generator import MaskGenerator
-from stmg.models.silence import without_warnings_logged
-from stmg.runtimes.openvino import import_openvino
+from stmg.models.card import Card
+from stmg.models.quantize import make_batches, quantize, without_warnings_logged
+from stmg.runtimes.engines import import_openvino
+from stmg.runtimes.manifest import FORMATS, MANIFEST, GraphFile, Manifest, write_manifest
 from stmg.runtimes.torch import TorchRuntime
+from stmg.video.frames import Image
+
+
+def export_network(
+    network: AcceleratedNetwork,
+    card: Card,
+    size: tuple[int, int],
+    to: str,
+    folder: Path,
+    *,
+    partial: Sequence[Image] | None = None,
+    calibration: Sequence[Image] | None = None,
+    opset: int = 18,
+) -> None:
+    """Write the graphs of a network at one frame size, as `onnx` or `openvino`, and their manifest.
+
+    partial: frames of a video, to choose the blocks of partial frames on; None: whole frames only.
+    calibration: frames to calibrate INT8 on; the mask generator, which is small, stays in FP32. None: all does.
+    """
+    check_packages(to, int8=calibration is not None)
+    runtime = single_precision(network, card)
+    blocks = None if partial is None else choose_blocks(runtime, partial, card.partial_scale)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)  # until it is whole again, it is no export
+    image = torch.zeros(1, *size, 3, dtype=torch.uint8)
+    with torch.no_grad():
+        full = runtime.network.full(runtime.prepare(image[0].numpy()))
+    features = [f"features{number}" for number in range(len(full.features))]
+    graphs: dict[str, GraphFile] = {}
+
+    def write(name: str, module: nn.Module, inputs: dict[str, Tensor], outputs: list[str]) -> None:
+        file = f"{name}.{'onnx' if to == 'onnx' else 'xml'}"
+        write_graph(module, inputs, outputs, folder / file, opset)
+        graphs[name] = GraphFile(file, tuple(inputs), tuple(outputs))
+
+    write("full", FullGraph(runtime), {"image": image}, ["logits", *features])
+    if blocks is not None:
+        changed = torch.ones(1, 1, *full.features[0].shape[-2:])
+        before = {f"before{number}": maps for number, maps in enumerate(full.features)}
+        inputs = {"image": image, "changed": changed, **before}
+        write("partial", PartialGraph(runtime, card.partial_scale, blocks), inputs, ["logits", *features])
+    generator = runtime.network.mask_generator
+    if generator is not None and blocks is not None:
+        encode = EncodeGraph(runtime)
+        with torch.no_grad():
+            encoded = encode(image)
+        write("encode", encode, {"image": image}, ["encoded"])
+        write("compare", CompareGraph(generator), {"before": encoded, "now": encoded}, ["changed"])
+    if calibration is not None:
+        for name in [name for name in ("full", "partial") if name in graphs]:
+            batches = make_batches(runtime, calibration, size, partial=name == "partial")
+            quantize(folder / graphs[name].file, to, batches)
+    blank = torch.zeros(1, 3, *size, dtype=runtime.network.dtype)
+    write_manifest(
+        folder,
+        Manifest(
+            id=secrets.token_hex(16),
+            kind=to,
+            bits=32 if calibration is None else 8,
+            size=size,
+            graphs=graphs,
+            costs=runtime.network.costs(blank),
+            card=asdict(replace(card, activation=runtime.activation)),
+            blocks=blocks,
+        ),
+    )
+
+
+def choose_blocks(runtime: TorchRuntime, frames: Sequence[Image], scale: float) -> tuple[bool, ...]:
+    """The blocks that partial frames of an export run: those that the mask generator keeps on at least half of a video.
+
+    Each frame is compared with the one before it, as in the paper: nothing is warped.
+    """
+    if not runtime.has_mask_generator:
+        if scale == 1:
+            raise SettingsError(
+                "partial: this network has no mask generator, so its partial frames would run every block; "
+                "train one (a recipe with stage: stmg), or export it without partial frames"
+            )
+        return (True,) * runtime.num_blocks
+    if len(frames) < 2:
+        raise SettingsError(f"partial: blocks are chosen on 2 frames or more; got {len(frames)}")
+    encoded = [runtime.encode(runtime.prepare(frame)) for frame in frames]
+    kept = [runtime.compare(before, now, None).keep for before, now in pairwise(encoded)]
+    return tuple(bool(share >= 0.5) for share in np.mean(kept, axis=0)) if runtime.num_blocks else ()
+
+
+def check_packages(to: str, *, int8: bool) -> None:
+    """Raise an error if there is no such format, or if a package that it needs is not installed."""
+    if to not in FORMATS:
+        raise SettingsError(f"networks are exported to {' or '.join(FORMATS)}, not to {to!r}")
+    needed = {"onnxscript": "export"}
+    if to == "openvino":
+        needed |= {"openvino": "export", **({"nncf": "int8"} if int8 else {})}
+    for package, extra in needed.items():
+        if find_spec(package) is None:
+            raise MissingPackageError(f"exporting needs {package}: {install_command(extra)}")
+
+
+def single_precision(network: AcceleratedNetwork, card: Card) -> TorchRuntime:
+    """A network as its graphs compute it: on the CPU, in FP32."""
+    runtime = TorchRuntime(
+        network, device="cpu", mean=card.mean, std=card.std, activation=card.activation, threshold=card.threshold
+    )
+    runtime.network.float()
+    return runtime
 
 
 class FullGraph(nn.Module):
@@ -34,27 +148,19 @@ class FullGraph(nn.Module):
 
 
 class PartialGraph(nn.Module):
-    """An image, what changed and the features before to logits and features, with every block open.
+    """An image, what changed and the features before to logits and features, with some of the blocks."""
 
-    What each block gives, and what stands in when it is skipped, are outputs too: by them an engine leaves blocks out.
-    """
-
-    def __init__(self, runtime: TorchRuntime, scale: float) -> None:
+    def __init__(self, runtime: TorchRuntime, scale: float, blocks: tuple[bool, ...]) -> None:
         super().__init__()
         self.network = runtime.network.partial_network
         self.run = runtime.network.run
         self.normalize = runtime.normalize
-        self.scale = scale
-        self.order: list[int] = []
-        """The block of each pair of outputs, after a run."""
+        self.scale, self.blocks = scale, blocks
 
     def forward(self, image: Tensor, changed: Tensor, *before: Tensor) -> tuple[Tensor, ...]:
-        pairs: list[tuple[int, Tensor, Tensor]] = []
-        now = Pass(blend=lambda current: aggregate(current, list(before), changed), pairs=pairs)
+        now = Pass(keep=self.blocks, blend=lambda current: aggregate(current, list(before), changed))
         output = self.run(self.network, downscale(self.normalize(image), self.scale), now)
-        self.order = [block for block, _, _ in pairs]
-        taps = [tensor for _, skipped, given in pairs for tensor in (skipped, given)]
-        return (output.logits, *output.features, *taps)
+        return (output.logits, *output.features)
 
 
 class EncodeGraph(nn.Module):
@@ -72,15 +178,15 @@ class EncodeGraph(nn.Module):
 
 
 class CompareGraph(nn.Module):
-    """The mask generator's features of two frames to masks."""
+    """The mask generator's features of two frames to the spatial mask."""
 
     def __init__(self, generator: MaskGenerator) -> None:
         super().__init__()
         self.generator = generator
 
-    def forward(self, before: Tensor, now: Tensor) -> tuple[Tensor, Tensor]:
-        masks = self.generator(before, now)
-        return masks.keep, masks.changed
+    def forward(self, before: Tensor, now: Tensor) -> Tensor:
+        changed: Tensor = self.generator(before, now).changed
+        return changed
 
 
 def write_graph(
@@ -104,8 +210,8 @@ def write_graph(
                 external_data=False,
                 verbose=False,
             )
-        except Exception as error:  # whatever an exporter raises
-            raise ModelError(f"{path.stem} cannot be exported: {_first_reason(error)}") from None
+        except Exception as error:  # exporters have no common kind of error
+            raise ModelError(f"{path.stem} cannot be exported: {_first_reason(error)}") from error
     if path.suffix == ".xml":
         openvino = import_openvino()
         converted: Any = openvino.convert_model(str(target))

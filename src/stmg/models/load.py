@@ -19,7 +19,6 @@ from stmg.runtimes.engines import ENGINES
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.graph import GRAPH_SUFFIXES, GraphRuntime
 from stmg.runtimes.manifest import MANIFEST, read_manifest
-from stmg.runtimes.patterns import PATTERNS
 from stmg.runtimes.threads import set_threads
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.correction import Corrector
@@ -200,7 +199,7 @@ def _open_export(spec: ModelSpec, folder: Path) -> Opened:
     card = parse_card(manifest.card, folder / MANIFEST)
     activation = settings.activation or card.activation
     threshold = card.threshold if settings.threshold is None else settings.threshold
-    runtime = ExportedRuntime(folder, ENGINES[engine](settings.threads), PATTERNS, activation, threshold)
+    runtime = ExportedRuntime(folder, ENGINES[engine](settings.threads), activation, threshold)
     return Opened(runtime, card.options())
 
 

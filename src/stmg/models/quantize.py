@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
-from stmg.models.silence import without_warnings_logged
-from stmg.runtimes.onnxruntime import import_onnxruntime
-from stmg.runtimes.openvino import import_openvino
+from stmg.runtimes.engines import import_onnxruntime, import_openvino
+from stmg.runtimes.torch import TorchRuntime
+from stmg.video.frames import Image, resize_image
 
 Inputs = dict[str, NDArray[np.generic]]
 Batches = list[Inputs]
@@ -26,6 +28,36 @@ def quantize(graph: Path, to: str, batches: Batches) -> None:
         _quantize_onnx(graph, batches)
     else:
         _quantize_openvino(graph, batches)
+
+
+def make_batches(runtime: TorchRuntime, frames: Sequence[Image], size: tuple[int, int], *, partial: bool) -> Batches:
+    """Inputs of a graph on these frames; partial frames get the features of the frame before, half of them new."""
+    batches: Batches = []
+    before: list[NDArray[np.float32]] | None = None
+    for frame in frames:
+        image = np.ascontiguousarray(resize_image(frame, size))
+        inputs: Inputs = {"image": image[None]}
+        if partial:
+            now = [maps.numpy() for maps in runtime.full(runtime.prepare(image)).features]
+            inputs["changed"] = np.full((1, 1, *now[0].shape[-2:]), 0.5, np.float32)
+            inputs |= {f"before{number}": maps for number, maps in enumerate(before or now)}
+            before = now
+        batches.append(inputs)
+    return batches
+
+
+@contextmanager
+def without_warnings_logged() -> Iterator[None]:
+    """Inside, nothing below an error is logged: exporters log much that means little.
+
+    Logging that the caller had disabled stays disabled, inside and afterwards.
+    """
+    before = logging.root.manager.disable
+    logging.disable(max(before, logging.WARNING))
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _quantize_onnx(graph: Path, batches: Batches) -> None:

@@ -1,4 +1,4 @@
-"""Runtimes: what computes a frame, wherever it runs, behind the protocol of `stmg.streaming.runtime`."""
+"""Runtimes: PyTorch, functions, graph files and exports, each a class derived from `stmg.streaming.runtime`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stmg.streaming.runtime import Runtime
 
 
 def make_runtime(network: Any, device: str | None = None) -> Runtime:
-    """A runtime as it is, that of an (accelerated) network, or of any callable from an RGB image to logits."""
+    """The runtime of a network or of a function from an RGB image to logits; a runtime stays as it is."""
     if hasattr(network, "parameters"):
         from stmg.runtimes.torch import TorchRuntime
 
@@ -23,5 +23,5 @@ def make_runtime(network: Any, device: str | None = None) -> Runtime:
         from stmg.runtimes.callable import CallableRuntime
 
         return CallableRuntime(network)
-    kind = type(network).__name__
-    raise ModelError(f"a network is a torch module, a runtime or a callable from an RGB image to logits, not a {kind}")
+    networks = "a torch module, a function from an RGB image to logits or a stmg.Runtime"
+    raise ModelError(f"a network is {networks}, not a {type(network).__name__}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.runtimes.engine import Engine
+from stmg.runtimes.engines import Engine
 from stmg.streaming.correction import GRID, view_size
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Map
@@ -37,7 +37,7 @@ class GraphCorrector:
     ) -> None:
         self.num_classes, self.size, self.between = num_classes, size, between
         self._cost = cost
-        self._run = engine.compile(graph, (), OUTPUTS, None)
+        self._run = engine.compile(graph, OUTPUTS)
 
     def correct(self, image: Image, before: Image, logits: NDArray[np.float32]) -> tuple[NDArray[np.float32], Map]:
         grid = self.size[0] // GRID, self.size[1] // GRID

@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from stmg.errors import ModelError, SettingsError, first_line
 from stmg.runtimes.callable import CallableRuntime
-from stmg.runtimes.engine import Engine, GraphOutput, PlainGraph, describe_engine
+from stmg.runtimes.engines import Engine, GraphOutput, PlainGraph, describe_engine
+from stmg.streaming.logits import Foreground
 from stmg.video.frames import Image, resize_image
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.normalization import Normalization
 
+TEST_SIZE = (256, 256)  # of the image on which a graph of any size is tried
 GRAPH_SUFFIXES = {".onnx": "onnxruntime", ".xml": "openvino", ".tflite": "openvino"}
 """Of graph files, and the engine that runs them unless another is chosen."""
 
@@ -26,7 +28,7 @@ class GraphRuntime(CallableRuntime):
     A graph that takes floats gets the image normalized, one that takes bytes gets it as it is.
 
     output: name or index of the output to use; the first of the largest maps of floats if None.
-    activation: whether a graph of one channel gives logits or probability; if None, a final sigmoid or the values tell.
+    activation: logits or probability, for a graph of one channel; if None, a final sigmoid or a test image tells.
     threshold: the probability above which a pixel is foreground, 0.5 if None; for graphs of one channel.
     """
 
@@ -56,16 +58,23 @@ class GraphRuntime(CallableRuntime):
         index = self._choose(path) if output is None else find_output(graph.outputs, output, path)
         self.output = graph.outputs[index]
         super().__init__(self._run, activation, threshold)
+        self.input_size = None if self._height is None or self._width is None else (self._height, self._width)
         channels = self._layout(self.output)[0]
         if channels is not None:
             self.foreground.check_channels(channels)
             self.num_classes = max(2, channels) if channels else None  # labels do not say
-        if self.output.is_sigmoid and activation is None:
-            self.foreground.activation = "probability"
-        self.notes = (*self.notes, *self._describe_output(channels, output is not None))
+        self.notes = ("a graph file has no blocks that can be skipped: frames are computed whole or carried",)
+        if len(graph.outputs) > 1:
+            why = "choose with output" if output is None else "as chosen"
+            named = f"the output used is {self.output.name}, {why}"
+            self.notes = (*self.notes, f"{named}; there are {list_outputs(graph.outputs)}")
         self._index = index
         self._infer = graph.compile(index)
         self._for_throughput: GraphRuntime | None = None
+        if channels == 1:
+            if self.output.is_sigmoid and activation is None:
+                self.foreground = Foreground("probability", threshold)
+            self.find_activation(self.input_size or TEST_SIZE)
 
     def for_throughput(self) -> GraphRuntime:
         if self._for_throughput is None:
@@ -84,10 +93,6 @@ class GraphRuntime(CallableRuntime):
     @property
     def description(self) -> str:
         return describe_engine(self.engine)
-
-    @property
-    def input_size(self) -> tuple[int, int] | None:
-        return None if self._height is None or self._width is None else (self._height, self._width)
 
     def _choose(self, path: Path) -> int:
         """The first of the largest maps of floats; of labels, where there are no floats."""
@@ -123,22 +128,11 @@ class GraphRuntime(CallableRuntime):
         return channels, known[0] * known[1] if len(known) == len(sides) == 2 else None
 
     def _is_channels_last(self, sides: list[int | None]) -> bool:
-        size = self.input_size
+        size = None if self._height is None or self._width is None else (self._height, self._width)
         if size is None or None in sides[1:]:
             return self._channels_last
         _, *known = (side or 1 for side in sides)
         return _similar((known[0], known[1]), size) and not _similar((known[1], known[2]), size)
-
-    def _describe_output(self, channels: int | None, chosen: bool) -> list[str]:
-        notes, outputs = [], self._graph.outputs
-        if len(outputs) > 1:
-            why = "as chosen" if chosen else "choose with output"
-            notes.append(f"the output used is {self.output.name}, {why}; there are {list_outputs(outputs)}")
-        if channels == 1:
-            known = self.foreground.activation
-            kind = known or "probability if all values are within 0 and 1, else logits; state it with activation"
-            notes.append(f"one channel, foreground above {self.threshold:g}: {kind}")
-        return notes
 
     def _run(self, image: Image) -> NDArray[Any]:
         size = (self._height or image.shape[0], self._width or image.shape[1])

@@ -9,15 +9,16 @@ from pathlib import Path
 
 from stmg.errors import ModelError, SettingsError, require
 from stmg.files import build_from_file, path_inside, read_mapping, write_atomically
-from stmg.runtimes.engine import Pair
 from stmg.streaming.cost import NetworkCost
 from stmg.video.frames import check_size
 
 MANIFEST = "export.json"
 FORMAT = 1
 FORMATS = ("onnx", "openvino")
-OUTPUTS = {"encode": ("encoded",), "compare": ("keep", "changed")}
+OUTPUTS = {"encode": ("encoded",), "compare": ("changed",)}
 """Of graphs whose outputs have names of their own."""
+EARLIER = "pairs"
+"""A key of exports that were made before partial frames had one set of blocks: they hold whole frames."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,13 @@ class Manifest:
     size: tuple[int, int]
     """(H, W) of the frames it computes."""
     graphs: Mapping[str, GraphFile]
-    """full, and where the network has them partial, encode and compare. The first output of full and partial are the
-    logits, whatever they are called; features follow, and in partial what pairs name."""
-    pairs: tuple[Pair, ...]
+    """full, and where there are partial frames partial, encode and compare. The first output of full and partial are
+    the logits, whatever they are called; features follow."""
     costs: NetworkCost
     card: Mapping[str, object]
     """Of the checkpoint it came from, as JSON."""
+    blocks: tuple[bool, ...] | None = None
+    """The blocks that run on partial frames; None if it computes whole frames only."""
 
     def __post_init__(self) -> None:
         require(self.kind in FORMATS, f"kind is {' or '.join(FORMATS)}", repr(self.kind))
@@ -70,11 +72,10 @@ class Manifest:
         blocks = len(self.costs.blocks)
         same = len(self.costs.block_params) == blocks
         require(same, f"costs.block_params has {blocks} values, as costs.blocks has", len(self.costs.block_params))
-        partial = self.graphs.get("partial")
-        for pair in self.pairs:
-            require(0 <= pair.block < blocks, f"a block of pairs is from 0 to {blocks - 1}", pair.block)
-            known = partial is None or {pair.skipped, pair.given} <= set(partial.outputs)
-            require(known, "pairs name outputs of the graph partial", list(pair[1:]))
+        if self.blocks is not None:
+            require(len(self.blocks) == blocks, f"blocks has {blocks} values, as costs.blocks has", len(self.blocks))
+        has = "partial" in self.graphs
+        require(has or self.blocks is None, "graphs has one called partial where there are blocks", list(self.graphs))
 
     @property
     def num_classes(self) -> int:
@@ -99,9 +100,9 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         "bits": manifest.bits,
         "size": manifest.size,
         "graphs": {name: vars(graph) for name, graph in manifest.graphs.items()},
-        "pairs": manifest.pairs,
         "costs": manifest.costs._asdict(),
         "card": manifest.card,
+        "blocks": manifest.blocks,
     }
     write_atomically(folder / MANIFEST, (json.dumps(content, indent=1) + "\n").encode())
 
@@ -111,12 +112,14 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     if not path.is_file():
         raise ModelError(f"{folder} is no export: it has no {MANIFEST}")
-    manifest = build_from_file(Manifest, read_mapping(path, ModelError, format=FORMAT), path, ModelError)
+    content = read_mapping(path, ModelError, format=FORMAT)
+    content.pop(EARLIER, None)
+    manifest = build_from_file(Manifest, content, path, ModelError)
     for name, graph in manifest.graphs.items():
         try:
             file = path_inside(folder, graph.file)
         except SettingsError as error:
-            raise ModelError(f"{path} is damaged: graphs.{name}.file: {error}") from None
+            raise ModelError(f"{path} is damaged: graphs.{name}.file: {error}") from error
         if not file.is_file():
             raise ModelError(f"{folder} lacks {graph.file}: export it again")
     return manifest

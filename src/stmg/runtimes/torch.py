@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,17 +17,15 @@ from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate, copy_where_written_on, weight_dtype
 from stmg.gating.aggregation import aggregate, downscale
 from stmg.gating.compilation import compile_full
-from stmg.gating.counting import synchronize
 from stmg.gating.folding import fold_batch_norm
 from stmg.gating.normalize import NormalizeImage
 from stmg.gating.warping import warp_tensor
-from stmg.runtimes.labels import Foreground
 from stmg.runtimes.threads import share_torch_threads
 from stmg.streaming.cost import Cost, NetworkCost
 from stmg.streaming.flow import Flow, Map
+from stmg.streaming.logits import Foreground, check_finite
 from stmg.streaming.masks import Masks, partial_area
-from stmg.streaming.offline import FRAMES_AT_ONCE
-from stmg.streaming.runtime import Output
+from stmg.streaming.runtime import Output, Runtime
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Image
 from stmg.video.labels import MAX_CLASSES, Labels
@@ -35,19 +34,19 @@ from stmg.video.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
-class TorchRuntime:
+class TorchRuntime(Runtime):
     """Runs a network with its batch-norms folded, channels last.
 
     precision: fp32, or bf16 or fp16 by autocast.
     mean, std: what the network was trained with, for RGB values from 0 to 1.
-    activation: whether a network of one channel gives logits or probability; if None, its values tell.
+    activation: logits or probability, for a network of one channel; if None, its values on a test image tell.
     threshold: the probability above which a pixel is foreground, 0.5 if None; for networks of one channel.
     optimize: off leaves the network as it is; its results are then the untouched network's bit for bit.
     restore: loads the network again as it was given, to save or export it. With it the network itself is optimized, and
         no second copy of its weights stays in memory; without it what is given is left alone, and a copy runs.
     """
 
-    input_size: tuple[int, int] | None = None
+    num_classes: int
 
     def __init__(
         self,
@@ -80,6 +79,11 @@ class TorchRuntime:
             raise ModelError(f"labels are bytes: at most {MAX_CLASSES} classes, not {self.network.num_classes}")
         self.foreground = Foreground(activation, threshold)
         self.foreground.check_channels(self.network.num_classes)
+        self.num_classes = max(2, self.network.num_classes)
+        self.num_blocks = len(self.network.blocks)
+        self.has_mask_generator = self.network.mask_generator is not None
+        self.notes = self.network.notes
+        self.one_at_a_time = False
         self.optimize = optimize
         if optimize:
             self._fold_and_use_channels_last()
@@ -89,6 +93,8 @@ class TorchRuntime:
         self._costs: dict[tuple[int, int], NetworkCost] = {}
         self._full: Callable[[Tensor], NetworkOutput] = self.network.full
         self.compiled = False
+        if self.network.num_classes == 1:
+            self.find_activation(self.network.example_size)
 
     def _fold_and_use_channels_last(self) -> None:
         example = torch.rand(1, 3, *self.network.example_size, device=self.device).to(self.network.dtype)
@@ -115,46 +121,14 @@ class TorchRuntime:
         """The network as it was given, before it was optimized for running."""
         return self._original()
 
-    @property
-    def num_classes(self) -> int:
-        return max(2, self.network.num_classes)
-
-    @property
-    def threshold(self) -> float:
-        return self.foreground.threshold
-
-    @property
-    def num_blocks(self) -> int:
-        return len(self.network.blocks)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.network.notes
-
-    @property
-    def has_mask_generator(self) -> bool:
-        return self.network.mask_generator is not None
-
     def compile(self) -> None:
         """Compile key frames with torch.compile; the first one of each size then waits for its compiler."""
         self._full, self.compiled = compile_full(self.network), True
+        self.one_at_a_time = True  # what it compiles has a lock
 
-    def expect_partial(self) -> None:
-        """There is nothing to get ready."""
-
-    def for_throughput(self) -> TorchRuntime:
-        return self
-
-    @property
-    def one_at_a_time(self) -> bool:
-        return self.compiled  # `compile_full` has a lock
-
-    def begin_worker(self) -> None:
+    def begin_worker(self, parts: int) -> None:
         if self.device.type == "cpu" and self.optimize:  # else results are the network's own, bit for bit
-            share_torch_threads(FRAMES_AT_ONCE)
-
-    def exact_patterns(self) -> AbstractContextManager[None]:
-        return nullcontext()  # blocks are skipped without compiling anything
+            share_torch_threads(parts)
 
     @torch.inference_mode()
     def prepare(self, image: Image) -> Tensor:
@@ -199,22 +173,17 @@ class TorchRuntime:
         fresh = torch.from_numpy(1 - share).to(self.device)[None, None]
         return aggregate([now], [warp_tensor(before, flow)], fresh)[0]
 
-    @torch.inference_mode()
+    def as_array(self, logits: Tensor) -> NDArray[Any]:
+        array: NDArray[Any] = logits[0].cpu().numpy()
+        return array
+
     def labels(self, logits: Tensor, size: tuple[int, int]) -> Labels:
         if self.device.type == "cpu" or logits.shape[1] == 1:
-            return self.foreground.labels(logits[0].cpu().numpy(), size)
-        full = F.interpolate(logits, size=size, mode="bilinear", align_corners=False)
-        labels = full.argmax(1)[0].to(torch.uint8)
-        synchronize(self.device)
-        array: Labels = labels.cpu().numpy()
-        return array
+            return super().labels(logits, size)
+        return _labels_on_device(logits, size)
 
     def probability(self, logits: Tensor, size: tuple[int, int]) -> Map | None:
-        return self.foreground.probability(logits[0].cpu().numpy(), size) if logits.shape[1] == 1 else None
-
-    def logits_array(self, logits: Tensor) -> NDArray[np.float32]:
-        array: NDArray[np.float32] = logits[0].permute(1, 2, 0).contiguous().cpu().numpy()
-        return array
+        return super().probability(logits, size) if logits.shape[1] == 1 else None
 
     def cost(
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
@@ -234,7 +203,17 @@ class TorchRuntime:
 
 
 def _output(output: NetworkOutput) -> Output:
-    return Output(output.features, output.logits.float())
+    return Output(output.logits.float(), output.features)
+
+
+@torch.inference_mode()
+def _labels_on_device(logits: Tensor, size: tuple[int, int]) -> Labels:
+    """The best class of each pixel, found where the logits are: fetching labels takes less than fetching logits."""
+    full = F.interpolate(logits, size=size, mode="bilinear", align_corners=False)
+    labels, is_finite = full.argmax(1)[0].to(torch.uint8), torch.isfinite(logits).all()
+    array: Labels = labels.cpu().numpy()  # waits for the device
+    check_finite(bool(is_finite))
+    return array
 
 
 def find_device(name: str | torch.device | None) -> torch.device:
@@ -244,8 +223,8 @@ def find_device(name: str | torch.device | None) -> torch.device:
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
-    except (RuntimeError, AssertionError, NotImplementedError):
-        raise SettingsError(f"there is no device {str(name)!r} here; cpu always works") from None
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise SettingsError(f"there is no device {str(name)!r} here; cpu always works") from error
     return device
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from stmg.streaming.anchors import carry_segmentation, compute_anchor
@@ -55,7 +56,9 @@ class Offline:
         with (
             limit_opencv_threads() if side_by_side else nullcontext(),
             ThreadPoolExecutor(
-                self.workers, "stmg-offline", initializer=self.runtime.begin_worker if side_by_side else None
+                self.workers,
+                "stmg-offline",
+                initializer=partial(self.runtime.begin_worker, FRAMES_AT_ONCE) if side_by_side else None,
             ) as pool,
         ):
             waiting: deque[Window] = deque()

@@ -47,8 +47,6 @@ class Online:
         """Whether the mask generator runs. Where no frame is ever partial, motion alone shows what changed."""
         masking = settings.masking if self.uses_masks else replace(settings.masking, gain=1.0)
         self.masking = masking if reuses else replace(masking, spatial="fresh")
-        if self.scheduler.refreshes:
-            runtime.expect_partial()
 
     def advance(self, value: Any, state: FrameState | None, number: int = 0) -> tuple[FrameResult, FrameState]:
         """One frame and the state before it in, its result and the state after it out; nothing is remembered here."""
@@ -171,8 +169,7 @@ class Online:
             else:
                 used = self.masking(masks, number)
                 output = self.runtime.partial(image(), used, state.features, flow, self.partial_scale)
-                keep = used.keep if output.keep is None else output.keep
-                logits, unrefreshed = output.logits, drift * (1 - used.changed)
+                keep, logits, unrefreshed = used.keep, output.logits, drift * (1 - used.changed)
             answer = Answer(read_segmentation(self.runtime, logits, frame.size))
             shown = answer.shown
             if level is Level.KEY and self.scheduler.reuses:

@@ -1,134 +1,183 @@
-"""The runtime protocol: what a stream needs of whatever computes its frames; implemented in `stmg.runtimes`."""
+"""Runtime: the base class of whatever computes frames; `stmg.runtimes` has one for PyTorch, functions and graphs."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stmg.errors import ModelError, SettingsError, StmgError, first_line
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map
+from stmg.streaming.logits import (
+    THRESHOLD,
+    Foreground,
+    argmax_labels,
+    as_array,
+    fuse_logits,
+    guess_activation,
+    make_test_image,
+    read_probability,
+)
 from stmg.streaming.masks import Masks
 from stmg.streaming.schedulers import Level
-from stmg.video.frames import Image
-from stmg.video.labels import Labels
+from stmg.video.frames import Image, resize_image
+from stmg.video.labels import Labels, resize_labels
+
+_choosing = Lock()  # an activation is chosen once, whatever threads ask for it
 
 
 class Output(NamedTuple):
     """A computed frame, in the runtime's own arrays."""
 
-    features: Any
-    """What the next partial frame may blend with; None if nothing can."""
     logits: Any
-    """Logits of the classes, or labels where a network gives nothing else."""
-    keep: tuple[bool, ...] | None = None
-    """The blocks that ran, where they are not those that were requested."""
+    """Logits (C, h, w) of the classes, or labels (H, W) where a network gives nothing else."""
+    features: Any = None
+    """What the next partial frame may blend with; None if nothing can."""
 
 
-@runtime_checkable
-class Runtime(Protocol):
+class Runtime(ABC):
     """The arithmetic on one frame. It keeps nothing of a stream, so many streams may share it, in many threads.
+
+    Only `full` has to be given; a function from an image to logits needs no runtime at all.
+
+        class Chip(stmg.Runtime):
+            input_size, num_classes = (360, 480), 19
+
+            def full(self, image):
+                return stmg.Output(driver.run(image))
+
+        segmenter = stmg.VideoSegmenter(Chip())
 
     A key frame calls `prepare`, `full` and `labels`; a partial one `partial` in place of `full`; a carried one none of
     them. `encode` and `compare` are called only if `has_mask_generator`, `fuse` only if the stream fuses key frames.
-    What `prepare`, `encode`, `full` and `partial` return is handed back as it is, so it may be any object.
-
-    A network that is a function from an image to logits needs no runtime of its own: give the function. To add to what
-    `stmg.runtimes.callable` makes of one, derive from it:
-
-        class Chip(CallableRuntime):
-            input_size, num_classes = (360, 480), 19
-
-            def __init__(self, chip):
-                super().__init__(chip.run)
-
-            def prepare(self, image):
-                return resize_image(image, self.input_size)
-
-        segmenter = stmg.VideoSegmenter(Chip(chip))
+    What `prepare`, `encode`, `full` and `partial` return is handed back as it is, so it may stay on a device; then
+    override `as_array`, which fetches it.
     """
+
+    input_size: tuple[int, int] | None = None
+    """(H, W) that every frame is resized to; None if any size is computed as it comes."""
+    num_classes: int | None = None
+    """How many classes the labels may have; None if that is not known before the first frame."""
+    num_blocks: int = 0
+    """How many residual blocks can be skipped; 0 if frames are computed whole."""
+    fixed_blocks: tuple[bool, ...] | None = None
+    """The blocks that every partial frame runs; None if they are chosen frame by frame."""
+    has_mask_generator: bool = False
+    """True if `encode` and `compare` can be called."""
+    one_at_a_time: bool = True
+    """True if frames are computed one after the other, whatever threads call; each may then use all cores."""
+    foreground: Foreground = Foreground()
+    """How a single channel is read, as far as it is stated."""
+    activation: str | None = None
+    """logits or probability, once it is known what a single channel holds."""
+    notes: tuple[str, ...] = ()
+    """What cannot be done with this network, and what still can."""
 
     @property
     def description(self) -> str:
         """What computes, and where, in one line: `onnxruntime 1.23, CPUExecutionProvider, 2 threads`."""
-
-    @property
-    def input_size(self) -> tuple[int, int] | None:
-        """(H, W) that every frame is resized to; None if any size is computed as it comes."""
-
-    @property
-    def num_classes(self) -> int | None:
-        """How many classes the labels may have; None if that is not known before the first frame."""
+        return type(self).__name__
 
     @property
     def threshold(self) -> float:
         """The probability above which a pixel is foreground, for networks of one channel."""
-
-    @property
-    def num_blocks(self) -> int:
-        """How many residual blocks can be skipped; 0 if frames are computed whole."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What cannot be done with this network, and what still can."""
-
-    @property
-    def has_mask_generator(self) -> bool:
-        """Whether `encode` and `compare` can be called."""
-
-    def expect_partial(self) -> None:
-        """Get ready for partial frames, before the first frame comes."""
+        return THRESHOLD if self.foreground.threshold is None else self.foreground.threshold
 
     def for_throughput(self) -> Runtime:
         """The same for many frames whose order does not matter: each on one core, several at once.
 
         Itself where that makes no difference.
         """
+        return self
 
-    @property
-    def one_at_a_time(self) -> bool:
-        """Whether frames are computed one after the other, whatever calls; each may then have all cores."""
-
-    def begin_worker(self) -> None:
-        """Called in each thread in which frames are computed side by side with others, before the first of them."""
-
-    def exact_patterns(self) -> AbstractContextManager[None]:
-        """Inside, a partial frame waits until its own pattern of blocks is compiled: for measuring, not for running.
-
-        Outside, a pattern that opens more blocks may stand in for it meanwhile.
-        """
+    def begin_worker(self, parts: int) -> None:  # noqa: B027  nothing to do by default
+        """Called in each of the `parts` threads in which frames are computed side by side, before the first frame."""
 
     def prepare(self, image: Image) -> Any:
         """The image (H, W, 3) as the network wants it."""
+        return image if self.input_size is None else resize_image(image, self.input_size)
 
-    def encode(self, prepared: Any) -> Any:
-        """The mask generator's features of a frame."""
-
-    def compare(self, before: Any, now: Any, flow: Flow | None) -> Masks:
-        """Masks from the encoder features of an earlier frame, warped along `flow`, and of this one."""
-
+    @abstractmethod
     def full(self, prepared: Any) -> Output:
         """The whole network."""
 
     def partial(self, prepared: Any, masks: Masks, previous: Any, flow: Flow | None, scale: float) -> Output:
         """The blocks of `masks.keep` at a scale, blended with the previous features, warped along `flow`, where
         `masks.changed` is low."""
+        raise SettingsError(
+            f"{self.description} computes frames whole or not at all; choose a scheduler without partial frames"
+        )
+
+    def encode(self, prepared: Any) -> Any:
+        """The mask generator's features of a frame."""
+        raise NotImplementedError("there is no mask generator")
+
+    def compare(self, before: Any, now: Any, flow: Flow | None) -> Masks:
+        """Masks from the encoder features of an earlier frame, warped along `flow`, and of this one."""
+        raise NotImplementedError("there is no mask generator")
+
+    def as_array(self, logits: Any) -> NDArray[Any]:
+        """The logits (C, h, w) of an output, or its labels (H, W), as numpy."""
+        return as_array(logits)
 
     def fuse(self, now: Any, before: Any, flow: Flow | None, share: Map) -> Any:
-        """Logits of a frame averaged with those of an earlier one, warped along `flow`, which count for `share`."""
+        """Logits of a frame averaged with those of an earlier one, warped along `flow`, whose weight is `share`."""
+        one, two = self.as_array(now), self.as_array(before)
+        return now if one.ndim == 2 or two.ndim == 2 else fuse_logits(one, two, flow, share)  # labels have no average
 
     def labels(self, logits: Any, size: tuple[int, int]) -> Labels:
-        """The best class of each pixel, (H, W)."""
+        """The best class of each pixel, (H, W); of one channel, 1 where it is foreground."""
+        array = self.as_array(logits)
+        if array.ndim == 2:
+            return resize_labels(array.astype(np.uint8), size)
+        if len(array) != 1:
+            return argmax_labels(array, size)
+        return (read_probability(array, size, self.find_activation(size)) > self.threshold).view(np.uint8)
 
     def probability(self, logits: Any, size: tuple[int, int]) -> Map | None:
         """The probability of the foreground, (H, W), where the network has one channel; None where it has more."""
+        array = self.as_array(logits)
+        if array.ndim == 2 or len(array) != 1:
+            return None
+        return read_probability(array, size, self.find_activation(size))
 
     def logits_array(self, logits: Any) -> NDArray[np.float32] | None:
         """The logits as (h, w, C) in numpy, for blending; None where the network gives labels alone."""
+        array = self.as_array(logits)
+        return np.ascontiguousarray(array.transpose(1, 2, 0), np.float32) if array.ndim == 3 else None
 
     def cost(
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
     ) -> Cost | None:
         """What a frame of that size and level executes; None if it cannot be counted."""
+        return Cost() if level is Level.CARRY else None
+
+    def find_activation(self, size: tuple[int, int]) -> str:
+        """Whether a single channel holds logits or probability: as stated, else as on a test image of that size.
+
+        It is found once and never changes, so that the same frame gives the same result whatever came before.
+        """
+        if self.activation is None:
+            with _choosing:
+                if self.activation is None:
+                    found = self.foreground.activation or self._try_activation(size)
+                    how = f"foreground above {self.threshold:g}: {found}"
+                    if self.foreground.activation is None:
+                        how += ", as its values on a test image are; state it with activation if they mislead"
+                    self.notes = (*self.notes, f"one channel, {how}")
+                    self.activation = found
+        return self.activation
+
+    def _try_activation(self, size: tuple[int, int]) -> str:
+        try:
+            array = self.as_array(self.full(self.prepare(make_test_image(size))).logits)
+        except StmgError:
+            raise
+        except Exception as error:  # whatever the user's own code raises
+            why = f"it fails on a test image of {size[0]}x{size[1]}: {first_line(error)}"
+            raise ModelError(f"state with activation whether the network gives logits or probability; {why}") from error
+        return guess_activation(array)

@@ -225,7 +225,7 @@ class Settings:
     activation: str | None = setting(
         None,
         "What a network of one channel gives: logits or probability. Default: detected by a final sigmoid, or by the "
-        "range of its values.",
+        "range of its values on a test image.",
         choice(*ACTIVATIONS),
         group=MODEL,
     )

@@ -18,8 +18,7 @@ from stmg.evaluation.streams import Stream
 from stmg.evaluation.way import ONLINE
 from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate
 from stmg.gating.aggregation import aggregate, downscale
-from stmg.gating.mask_generator import SoftMasks
-from stmg.gating.pruning import straight_through
+from stmg.gating.mask_generator import SoftMasks, straight_through
 from stmg.gating.warping import warp_tensor
 from stmg.models.card import Card
 from stmg.runtimes.torch import TorchRuntime

@@ -6,8 +6,8 @@ import torch
 
 from stmg.errors import ModelError, SettingsError
 from stmg.runtimes.callable import CallableRuntime
-from stmg.runtimes.labels import Foreground, argmax_labels
 from stmg.runtimes.torch import TorchRuntime
+from stmg.streaming.logits import Foreground, argmax_labels, guess_activation, read_probability
 from zoo import texture
 
 SIZE = (4, 6)
@@ -18,42 +18,54 @@ def channel(*values):
     return np.repeat(np.array(values, np.float32)[None, None], 4, axis=1)
 
 
-def test_values_within_0_and_1_are_probabilities_as_they_are():
+def test_probabilities_are_read_as_they_are():
     values = channel(0, 0.2, 0.4, 0.6, 0.8, 1)
-    foreground = Foreground()
-    assert np.array_equal(foreground.probability(values, SIZE), values[0])
-    assert np.array_equal(foreground.labels(values, SIZE)[0], [0, 0, 0, 1, 1, 1])
+    assert np.array_equal(read_probability(values, SIZE, "probability"), values[0])
 
 
-def test_values_outside_are_logits_and_from_then_on_all_are():
-    foreground = Foreground()
+def test_logits_go_through_a_sigmoid():
     values = channel(-100, -2, -1, 0.2, 1, 100)
-    assert np.allclose(foreground.probability(values, SIZE), 1 / (1 + np.exp(-values[0].astype(np.float64))), atol=1e-6)
-    assert np.array_equal(foreground.labels(values, SIZE)[0], [0, 0, 0, 1, 1, 1])
-    within = channel(0, 0.2, 0.4, 0.6, 0.8, 1)
-    assert np.allclose(foreground.probability(within, SIZE), 1 / (1 + np.exp(-within[0])))
+    expected = 1 / (1 + np.exp(-values[0].astype(np.float64)))
+    assert np.allclose(read_probability(values, SIZE, "logits"), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(("activation", "expected"), [("logits", [0, 1, 1]), ("probability", [0, 0, 1])])
-def test_what_is_stated_is_not_guessed(activation, expected):
-    assert np.array_equal(Foreground(activation).labels(channel(0, 0.4, 0.9), (4, 3))[0], expected)
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((0, 0.5, 1), "probability"),
+        ((-0.0005, 0.5, 1.0005), "probability"),
+        ((-0.1, 0.5), "logits"),
+        ((0, 2), "logits"),
+    ],
+)
+def test_values_beyond_0_and_1_are_logits_but_for_an_overshoot(values, expected):
+    assert guess_activation(channel(*values)) == expected
 
 
-def test_the_threshold_is_one_of_probability_for_both():
+def test_an_overshoot_is_cut_off():
+    assert np.array_equal(read_probability(channel(-0.0005, 0.5, 1.0005), (4, 3), "probability")[0], [0, 0.5, 1])
+
+
+@pytest.mark.parametrize(
+    ("activation", "threshold", "expected"),
+    [("logits", 0.5, [0, 1, 1]), ("probability", 0.5, [0, 0, 1]), ("probability", 0.3, [0, 1, 1])],
+)
+def test_labels_of_one_channel_are_its_probability_above_the_threshold(activation, threshold, expected):
+    runtime = CallableRuntime(lambda image: channel(0, 0.4, 0.9), activation, threshold)
+    assert np.array_equal(runtime.labels(channel(0, 0.4, 0.9), (4, 3))[0], expected)
+
+
+def test_the_threshold_is_one_of_probability_for_logits_too():
     logit = np.log(0.8 / 0.2)
-    assert np.array_equal(Foreground("logits", 0.8).labels(channel(logit - 0.1, logit + 0.1), (4, 2))[0], [0, 1])
-    assert np.array_equal(Foreground("probability", 0.8).labels(channel(0.79, 0.81), (4, 2))[0], [0, 1])
-
-
-def test_an_overshoot_leaves_probabilities_what_they_are():
-    probability = Foreground().probability(channel(-0.0005, 0.5, 1.0005), (4, 3))
-    assert np.array_equal(probability[0], [0, 0.5, 1])
+    runtime = CallableRuntime(lambda image: None, "logits", 0.8)
+    assert np.array_equal(runtime.labels(channel(logit - 0.1, logit + 0.1), (4, 2))[0], [0, 1])
 
 
 def test_several_classes_have_no_probability_and_the_best_is_taken():
     logits = np.random.default_rng(0).normal(size=(5, 4, 6)).astype(np.float32)
-    assert Foreground().probability(logits, SIZE) is None
-    assert np.array_equal(Foreground().labels(logits, SIZE), argmax_labels(logits, SIZE))
+    runtime = CallableRuntime(lambda image: logits)
+    assert runtime.probability(logits, SIZE) is None
+    assert np.array_equal(runtime.labels(logits, SIZE), argmax_labels(logits, SIZE))
     assert np.array_equal(argmax_labels(logits, SIZE), logits.argmax(0))
 
 
@@ -81,9 +93,23 @@ def test_they_are_refused_where_there_are_several_classes_or_labels():
             TorchRuntime(torch.nn.Conv2d(3, 5, 3, padding=1), device="cpu", **options)
 
 
-def test_what_is_not_finite_is_refused():
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+def test_what_is_not_finite_is_refused(broken):
+    runtime = CallableRuntime(lambda image: None, "logits")
+    for logits in (channel(broken, 0, 1), np.concatenate([channel(broken, 0, 1), channel(0, 1, 2)])):
+        with pytest.raises(ModelError, match="not finite"):
+            runtime.labels(logits, (4, 3))
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+def test_what_is_not_finite_is_refused_on_other_devices_too(broken):
+    runtime = TorchRuntime(torch.nn.Conv2d(3, 5, 3, padding=1), device="cpu")
+    runtime.device = torch.device("xpu")  # as on a device of its own, where labels are found without fetching logits
+    logits = torch.randn(1, 5, 4, 6)
+    assert np.array_equal(runtime.labels(logits, SIZE), logits[0].argmax(0).numpy())
+    logits[0, 2, 1, 1] = broken
     with pytest.raises(ModelError, match="not finite"):
-        Foreground().labels(channel(np.nan, 0, 1), (4, 3))
+        runtime.labels(logits, SIZE)
 
 
 @pytest.mark.parametrize("last", [torch.nn.Identity(), torch.nn.Sigmoid()])

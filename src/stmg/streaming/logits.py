@@ -1,0 +1,132 @@
+"""Logits as numpy arrays: checked, turned into labels or a probability, warped and fused with earlier ones."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from stmg.errors import ModelError, SettingsError
+from stmg.streaming.flow import Flow, Map, warp
+from stmg.streaming.values import ACTIVATIONS
+from stmg.video.frames import Image
+from stmg.video.labels import IGNORE, MAX_CLASSES, Labels, find_best, resize_plane
+
+Array = NDArray[np.float32]
+
+THRESHOLD = 0.5
+TOLERANCE = 1e-3  # by which probabilities may leave 0 to 1: a graph may resize them with an overshoot
+
+
+@dataclass(frozen=True)
+class Foreground:
+    """How a user wants the single channel of a network for foreground or matting to be read; None: not stated.
+
+    activation: logits or probability.
+    threshold: the probability above which a pixel is foreground.
+    """
+
+    activation: str | None = None
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.activation not in (None, *ACTIVATIONS):
+            raise SettingsError(f"activation is {' or '.join(ACTIVATIONS)}; got {self.activation!r}")
+        number = self.threshold
+        if number is not None and not (isinstance(number, int | float) and 0 < number < 1):
+            raise SettingsError(f"threshold is a probability between 0 and 1; got {number!r}")
+
+    def check_channels(self, channels: int) -> None:
+        """Raise an error if something is stated that a network of so many channels has no use for; 0: labels."""
+        for argument, value in asdict(self).items():
+            if value is not None and channels != 1:
+                raise SettingsError(
+                    f"{argument}={value!r} is for networks of one channel; this one gives {channels or 'labels'}"
+                    f"{' classes' * (channels > 1)}"
+                )
+
+
+def as_array(output: Any) -> NDArray[Any]:
+    """What a function returned as logits (C, h, w) of floats or labels (H, W) of integers; anything else is an error.
+
+    A PyTorch tensor becomes numpy, and a batch of one loses its first axis.
+    """
+    if hasattr(output, "detach"):
+        output = output.detach().cpu().numpy()
+    array = np.asarray(output)
+    if array.ndim == 4 and len(array) == 1:
+        array = array[0]
+    if array.ndim == 2 and np.issubdtype(array.dtype, np.integer):
+        if array.dtype != np.uint8 and array.size and not 0 <= array.min() <= array.max() <= IGNORE:
+            raise ModelError(f"labels are bytes; the network gave {array.min()} to {array.max()}")
+        return array
+    if array.ndim != 3 or not np.issubdtype(array.dtype, np.floating):
+        raise ModelError(
+            "a network returns logits (C, h, w) as floats or labels (H, W) as integers; "
+            f"got {array.dtype} of shape {array.shape}"
+        )
+    return array.astype(np.float32, copy=False)
+
+
+def check_finite(is_finite: bool) -> None:
+    """Raise an error if logits are not finite."""
+    if not is_finite:
+        raise ModelError("the network's logits are not finite: its weights or its input are broken")
+
+
+def argmax_labels(logits: Array, size: tuple[int, int]) -> Labels:
+    """The best class (H, W) of logits (C, h, w), upsampled to `size`; an error if they are no logits of labels."""
+    if len(logits) > MAX_CLASSES:
+        raise ModelError(f"labels are bytes, so there can be at most {MAX_CLASSES} classes; got {len(logits)}")
+    check_finite(_is_finite(logits))
+    return find_best(logits, size)
+
+
+def read_probability(channel: Array, size: tuple[int, int], activation: str) -> Map:
+    """The probability (H, W) of the foreground from one channel (1, h, w) of logits or of probability."""
+    check_finite(_is_finite(channel))
+    full = resize_plane(np.ascontiguousarray(channel[0], np.float32), size)
+    if activation == "probability":
+        return np.clip(full, 0, 1)
+    probability: Map = 1 / (1 + cv2.exp(np.clip(-full, -80, 80)))  # beyond, the exponential overflows
+    return probability
+
+
+def guess_activation(channel: Array) -> str:
+    """Probability if all values are within 0 and 1, else logits."""
+    return "probability" if channel.min() >= -TOLERANCE and channel.max() <= 1 + TOLERANCE else "logits"
+
+
+def make_test_image(size: tuple[int, int]) -> Image:
+    """An image (H, W, 3) that is always the same: noise over a gradient, to see what a network gives."""
+    height, width = size
+    rows, columns = np.linspace(0, 200, height)[:, None], np.linspace(0, 55, width)
+    noise = np.random.default_rng(0).integers(-60, 60, (height, width, 3))
+    return np.clip((rows + columns)[:, :, None] + noise, 0, 255).astype(np.uint8)
+
+
+def warp_maps(maps: Array, flow: Flow | None) -> Array:
+    """Maps (C, h, w) warped along a flow."""
+    if flow is None:
+        return maps
+    _, height, width = maps.shape
+    channels_last: Any = warp(np.ascontiguousarray(maps.transpose(1, 2, 0)), flow)
+    # OpenCV drops the axis of a single channel.
+    warped: Array = channels_last.reshape(height, width, -1).transpose(2, 0, 1)
+    return np.ascontiguousarray(warped)
+
+
+def fuse_logits(now: Array, before: Array, flow: Flow | None, share: Map) -> Array:
+    """Logits (C, h, w) averaged with earlier ones, warped along a flow, whose weight is `share` (any h, any w)."""
+    size = before.shape[1:]
+    then = warp_maps(before, flow)
+    now = np.stack([resize_plane(plane, size) for plane in now])
+    out: Array = now + resize_plane(share, size) * (then - now)
+    return np.ascontiguousarray(out, np.float32)
+
+
+def _is_finite(logits: Array) -> bool:
+    return bool(np.isfinite(logits.sum(dtype=np.float64)))
