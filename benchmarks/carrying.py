@@ -15,10 +15,11 @@ import torch
 import stmg
 from benchmarks.measurement import finish, make_parser
 from stmg.data.catalogue import open_dataset
-from stmg.streaming.anchors import Between, Side, blend, carry, compute_anchor
-from stmg.streaming.continuity import find_step
+from stmg.streaming.anchors import carry_segmentation, compute_anchor
+from stmg.streaming.blending import Between, Side, blend_labels
 from stmg.streaming.flow import Flow, compose, invert
 from stmg.streaming.motion import DIS_LEVELS, DisMotion, make_view, refine_flow
+from stmg.streaming.tracker import estimate_step
 from stmg.video.frames import Frame, Image
 from stmg.video.labels import Labels
 
@@ -53,7 +54,7 @@ def main() -> None:
         for name in DIS_LEVELS:
             motion = DisMotion(name).for_offline()
             views = [make_view(frame, motion.view_width) for frame in frames]
-            steps = [find_step(motion, views[at], views[at + 1]).flow for at in range(2 * DISTANCE)]
+            steps = [estimate_step(motion, views[at], views[at + 1]).flow for at in range(2 * DISTANCE)]
             back: Flow | None = None
             for flow in steps[:DISTANCE]:
                 back = compose(back, flow)
@@ -66,18 +67,18 @@ def main() -> None:
                 refine_flow(motion, flow, end, middle, DISTANCE) for flow, end in zip((back, ahead), ends, strict=True)
             )
             sides = Side(left, back, DISTANCE), Side(right, ahead, DISTANCE)
-            unlike = float((carry(left, back) != carry(right, ahead)).mean())
+            unlike = float((carry_segmentation(left, back).labels != carry_segmentation(right, ahead).labels).mean())
             view = milliseconds(make_view, frames[0], motion.view_width)
-            found = view + milliseconds(find_step, motion, views[0], views[1])
+            found = view + milliseconds(estimate_step, motion, views[0], views[1])
             refined = milliseconds(refine_flow, motion, composed, ends[0], middle, DISTANCE)
 
             def mix(left: Side = sides[0], right: Side = sides[1], image: Image = frames[DISTANCE].image) -> Labels:
-                return blend(Between(left, right, image))
+                return blend_labels(Between(left, right, image))
 
             rows[f"{size[0]}x{size[1]} {name}"] = {
                 "find": found,
                 "refine": refined,
-                "carry": milliseconds(carry, left, back),
+                "carry": milliseconds(carry_segmentation, left, back),
                 "blend": milliseconds(mix),
                 "disagree": 100 * unlike,
                 "network": network,

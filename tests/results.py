@@ -35,13 +35,17 @@ def result(index: int, size: tuple[int, int] = (32, 48), *, noise: bool = False,
         keep=(key,) * NUM_BLOCKS,
         latency_ms=12.3456789 if key else 3.456789,
         motion="none" if key else "dis",
-        cost=Cost(1000, 100, 10) if key else Cost(),
+        count_cost=(lambda: Cost(1000, 100, 10)) if key else Cost,
+        computed=key,
         index=index,
         time=index / 25,
         image=shade,
         changed=None if key else np.full((8, 12), 0.0123456789 * since_key, np.float32),
         palette=PALETTE,
     )
+    if "cost" in fields:
+        cost = fields.pop("cost")
+        fields["count_cost"] = lambda: cost
     return replace(usual, **fields)
 
 

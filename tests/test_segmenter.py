@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 
 from clips import clip, decoding_threads, wait_until_none_decodes
-from stmg.errors import FrameError, ModelError, SettingsError
+from stmg.errors import FrameError, ModelError, SettingsError, VideoError
 from stmg.networks import build
+from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level
 from stmg.video.frames import Frame
-from stmg.video.sources import open_video
+from stmg.video.sources import FrameSource, open_video
 from zoo import colors, panning
 
 SIZE = (96, 128)
@@ -219,3 +221,48 @@ def test_one_picture_is_not_a_video():
     with pytest.raises(FrameError, match="this is one frame; use step"):
         VideoSegmenter(colors).stream(panning(1, SIZE)[0])
     assert len(list(VideoSegmenter(colors).stream(np.stack(panning(2, SIZE))))) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "error"),
+    [
+        ([], {"mode": "backwards"}, SettingsError),
+        ([], {"mode": "offline", "executor": ThreadPoolExecutor}, SettingsError),
+        ("no such file.mp4", {}, VideoError),
+        (1.5, {}, FrameError),
+        (np.zeros((48, 64, 3), np.uint8), {}, FrameError),
+    ],
+)
+def test_stream_checks_its_arguments_before_the_first_result_is_asked_for(source, options, error):
+    with pytest.raises(error):
+        VideoSegmenter(colors).stream(source, **options)
+
+
+@pytest.mark.parametrize("mode", ["offline", "online", "realtime"])
+def test_costs_are_counted_when_somebody_asks(mode):
+    counted = []
+
+    class Counting(CallableRuntime):
+        def cost(self, size, level, keep, scale, masked):
+            counted.append(size)
+            return Cost(5)
+
+    results = list(VideoSegmenter(Counting(colors)).stream(panning(4), mode=mode))
+    assert counted == []
+    assert results[0].macs == 5
+    assert counted
+
+
+@pytest.mark.parametrize("mode", ["offline", "realtime"])
+def test_frames_of_a_source_are_not_copied(mode):
+    class Source(FrameSource):
+        def __init__(self):
+            self.frames = [Frame(image) for image in panning(4)]
+            self.remaining = iter(self.frames)
+
+        def __next__(self):
+            return next(self.remaining)
+
+    source = Source()
+    for frame, result in zip(source.frames, VideoSegmenter(colors).stream(source, mode=mode), strict=True):
+        assert result.image is frame.image

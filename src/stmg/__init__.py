@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from stmg.streaming.logits import Foreground
     from stmg.streaming.masks import Masking, Masks
     from stmg.streaming.motion import MotionEstimator
+    from stmg.streaming.online import FrameState
     from stmg.streaming.runtime import Output, Runtime
     from stmg.streaming.schedulers import (
         AlwaysKey,
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
         Scheduler,
     )
     from stmg.streaming.settings import Settings
-    from stmg.streaming.state import FrameResult, FrameState
+    from stmg.streaming.state import FrameResult
     from stmg.training.adapt import adapt
     from stmg.training.trainer import train
     from stmg.video.frames import Frame
@@ -123,6 +124,7 @@ _MODULES = {
     "stmg.streaming.logits": ("Foreground",),
     "stmg.streaming.masks": ("Masking", "Masks"),
     "stmg.streaming.motion": ("MotionEstimator",),
+    "stmg.streaming.online": ("FrameState",),
     "stmg.streaming.runtime": ("Output", "Runtime"),
     "stmg.streaming.schedulers": (
         "AlwaysKey",
@@ -134,7 +136,7 @@ _MODULES = {
         "Scheduler",
     ),
     "stmg.streaming.settings": ("Settings",),
-    "stmg.streaming.state": ("FrameResult", "FrameState"),
+    "stmg.streaming.state": ("FrameResult",),
     "stmg.training.adapt": ("adapt",),
     "stmg.training.trainer": ("train",),
     "stmg.video.frames": ("Frame",),

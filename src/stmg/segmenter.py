@@ -16,15 +16,15 @@ from stmg.errors import FrameError, SettingsError
 from stmg.gating.pretrained import Pretrained, checkpoints
 from stmg.runtimes import make_runtime
 from stmg.streaming.offline import Offline
-from stmg.streaming.online import Online
-from stmg.streaming.realtime import Realtime
+from stmg.streaming.online import FrameState, Online
+from stmg.streaming.realtime import RealtimeStream
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.streaming.settings import MODEL, SETTINGS, Mode, Settings, check_mode, make_settings
-from stmg.streaming.state import FrameResult, FrameState
+from stmg.streaming.state import FrameResult
 from stmg.streaming.working_size import ANY_SIZE, choose_size, restore, shrink_timed, stream_at_size
 from stmg.video.frames import Frame, as_frame
-from stmg.video.sources import FrameSource, open_video
+from stmg.video.sources import FrameSource, VideoSource, open_video
 
 
 def choose_mode(settings: Settings, source: object) -> Mode:
@@ -40,8 +40,14 @@ def choose_mode(settings: Settings, source: object) -> Mode:
     return "realtime" if source.live else "offline"
 
 
+def _close_after(results: Iterator[FrameResult], source: VideoSource) -> Iterator[FrameResult]:
+    """The results of a source, which is closed after the last one or when no more are wanted."""
+    with source, closing(results):  # type: ignore[type-var]
+        yield from results
+
+
 def _copy(frame: Any) -> Any:
-    """A frame that stays as it is when the memory it came in is written to again."""
+    """A frame in memory of its own, so that whoever made it may write to theirs again."""
     if isinstance(frame, Frame):
         return replace(frame, image=frame.image.copy())
     if isinstance(frame, np.ndarray):
@@ -93,18 +99,18 @@ class VideoSegmenter(Pretrained):
 
         It is computed at `size_for` its size, as in a stream, and the result has the size of the frame.
         """
-        frame, given = as_frame(frame), None
+        frame, original = as_frame(frame), None
         size = self.size_for(frame.size)
         if size is not None:
-            frame, given = shrink_timed(frame, size)
+            frame, original = shrink_timed(frame, size)
         result, self.state = self.online.advance(frame, self.state, self.num_frames)
         self.num_frames += 1
-        return result if given is None else restore(result, given)
+        return result if original is None else restore(result, original)
 
     def stream(
         self, source: str | Path | int | Iterable[Any], *, mode: str | None = None, executor: Executor | None = None
     ) -> Iterator[FrameResult]:
-        """Segment a whole video, from a fresh start.
+        """Segment a whole video, from a fresh start. Arguments are checked and the source is opened by this call.
 
         source: whatever `open_video` takes (a path, a URL, a camera), which is closed at the end or when the results
             are no longer wanted; an open source; or any iterable of frames.
@@ -113,12 +119,19 @@ class VideoSegmenter(Pretrained):
             may not be there yet.
         executor: runs the network in realtime; streams that share one share its workers.
         """
+        if not isinstance(source, str | Path | int | Iterable):
+            raise FrameError(f"stream takes a video or an iterable of frames; got {type(source).__name__}")
         if getattr(source, "ndim", 4) < 4:
             raise FrameError("stream takes a video, and this is one frame; use step, or give a list of frames")
         if mode is not None:
             self._check_mode(check_mode(mode), executor)
         if isinstance(source, str | Path | int):
-            return self._open_and_stream(source, mode, executor)
+            opened = open_video(source)
+            try:
+                return _close_after(self.stream(opened, mode=mode, executor=executor), opened)
+            except BaseException:
+                opened.close()
+                raise
         chosen = check_mode(mode or choose_mode(self.settings, source))
         self._check_mode(chosen, executor)
         return self._stream(source, chosen, executor)
@@ -128,24 +141,20 @@ class VideoSegmenter(Pretrained):
         if executor is not None and mode != "realtime":
             raise SettingsError(f"executor is for realtime, where the network runs in the background; mode is {mode}")
 
-    def _open_and_stream(
-        self, source: str | Path | int, mode: str | None, executor: Executor | None
-    ) -> Iterator[FrameResult]:
-        with closing(open_video(source)) as opened:
-            yield from self.stream(opened, mode=mode, executor=executor)
-
     def _stream(self, source: Iterable[Any], mode: Mode, executor: Executor | None) -> Iterator[FrameResult]:
-        self.reset()
         frames: Iterable[Any] = source
         if mode != "online" and not isinstance(source, FrameSource | Sequence):
             frames = map(_copy, source)  # whoever makes the frames may use one buffer for all
         if mode == "offline":
-            yield from stream_at_size(Offline(self.runtime, self.settings).stream, frames, self.size_for)
-        elif mode == "realtime":
-            yield from stream_at_size(Realtime(self.runtime, self.settings, executor).stream, frames, self.size_for)
-        else:
-            for frame in frames:
-                yield self.step(frame)
+            return stream_at_size(Offline(self.runtime, self.settings).stream, frames, self.size_for)
+        if mode == "realtime":
+            return stream_at_size(RealtimeStream(self.runtime, self.settings, executor).stream, frames, self.size_for)
+        return self._step_through(frames)
+
+    def _step_through(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
+        self.reset()
+        for frame in frames:
+            yield self.step(frame)
 
     def size_for(self, source_size: tuple[int, int] | None) -> tuple[int, int] | None:
         """(H, W) at which frames of a size are computed; None: as they are.

@@ -5,7 +5,7 @@ import pytest
 
 from stmg.evaluation.delayed import DelayedExecutor, LastFinished
 from stmg.runtimes.callable import CallableRuntime
-from stmg.streaming.realtime import Realtime
+from stmg.streaming.realtime import RealtimeStream
 from stmg.streaming.settings import Settings
 from zoo import colors, panning
 
@@ -34,7 +34,7 @@ def test_an_error_is_raised_where_the_result_is_taken():
 def test_copied_labels_are_as_old_as_those_of_a_realtime_stream_that_never_pauses(intervals):
     frames = panning(14, step=3)
     executor, last = DelayedExecutor(intervals), LastFinished(intervals)
-    stream = Realtime(CallableRuntime(colors), Settings(), executor, worth=-1)
+    stream = RealtimeStream(CallableRuntime(colors), Settings(), executor, min_change=-1)
     for number, image in enumerate(frames):
         runs = executor.num_runs
         executor.tick()

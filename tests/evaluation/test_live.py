@@ -32,7 +32,7 @@ def test_what_steers_realtime_need_not_steer_online():
 
 def test_the_network_runs_at_the_priority_that_realtime_gives_it(monkeypatch):
     calls = []
-    monkeypatch.setattr(live, "step_back", lambda: calls.append(1))
+    monkeypatch.setattr(live, "lower_thread_priority", lambda: calls.append(1))
     with CountingExecutor() as executor:
         assert executor.submit(int).result() == 0
     assert calls == [1]

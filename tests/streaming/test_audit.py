@@ -12,12 +12,13 @@ from fakes import Worker
 from stmg.errors import SettingsError
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.anchors import Between, Side, blend_segmentation, compute_anchor
-from stmg.streaming.audit import BOUND, SELDOM, STEP, Audit, Steering, compare
+from stmg.streaming.anchors import compute_anchor
+from stmg.streaming.audit import AUDIT_PERIOD, MAX_FACTOR, MAX_STEP, Audit, Steering, compare
+from stmg.streaming.blending import Between, Side, blend_segmentation
 from stmg.streaming.flow import compose, invert, warp
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.offline import Offline
-from stmg.streaming.realtime import Realtime
+from stmg.streaming.realtime import RealtimeStream
 from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level
 from stmg.streaming.settings import Settings
 from stmg.video.frames import Frame
@@ -59,18 +60,18 @@ def test_audits_above_the_limit_lower_the_budget_step_by_step_to_the_bound():
     for _ in range(40):
         steering = steering.follow(audit(0.5), 0.02)
         factors.append(steering.factor)
-    assert factors[0] == pytest.approx(1 / STEP)
-    assert all(later < before or later == 1 / BOUND for before, later in pairwise(factors))
-    assert factors[-1] == 1 / BOUND
+    assert factors[0] == pytest.approx(1 / MAX_STEP)
+    assert all(later < before or later == 1 / MAX_FACTOR for before, later in pairwise(factors))
+    assert factors[-1] == 1 / MAX_FACTOR
 
 
 @pytest.mark.parametrize("changed", [0.0, 0.001])
 def test_audits_below_the_limit_raise_it_to_the_bound(changed):
     steering = Steering()
-    assert steering.follow(audit(changed), 0.02).factor == STEP
+    assert steering.follow(audit(changed), 0.02).factor == MAX_STEP
     for _ in range(40):
         steering = steering.follow(audit(changed), 0.02)
-    assert steering.factor == BOUND
+    assert steering.factor == MAX_FACTOR
 
 
 def test_small_differences_are_small_steps_and_none_is_none():
@@ -103,11 +104,11 @@ def test_online_the_last_labels_warped_are_compared_with_the_key_frame():
 
 
 def test_a_foreseen_key_frame_is_audited_seldom_and_its_labels_are_the_same():
-    frames = panning(2 + 4 * 2 * SELDOM, step=1)
+    frames = panning(2 + 4 * 2 * AUDIT_PERIOD, step=1)
     segmenter = VideoSegmenter(colors, scheduler=EVERY_FOURTH, fusion=0)
     results = [segmenter.step(frame) for frame in frames]
     keys = [result for result in results if result.level is Level.KEY]
-    assert [n for n, result in enumerate(keys) if result.audit is not None] == [SELDOM, 2 * SELDOM]
+    assert [n for n, result in enumerate(keys) if result.audit is not None] == [AUDIT_PERIOD, 2 * AUDIT_PERIOD]
     assert all(np.array_equal(result.labels, labels_of(result.image)) for result in keys)
     every = VideoSegmenter(colors, scheduler="always-key")
     assert all(every.step(frame).audit is None for frame in frames[:6])
@@ -132,7 +133,7 @@ def test_offline_the_anchors_before_and_after_are_blended_onto_the_one_between()
 def test_realtime_what_was_shown_for_a_frame_is_compared_with_its_answer():
     frames = panning(12, step=3)
     worker = Worker(3)
-    stream = Realtime(CallableRuntime(colors), Settings(), worker, worth=-1)
+    stream = RealtimeStream(CallableRuntime(colors), Settings(), worker, min_change=-1)
     results = []
     for frame in frames:
         worker.tick()
@@ -145,7 +146,7 @@ def test_realtime_what_was_shown_for_a_frame_is_compared_with_its_answer():
 
 def test_what_a_caller_writes_on_its_labels_is_not_audited():
     frames, worker = panning(5, step=3), Worker(3)
-    stream = Realtime(CallableRuntime(colors), Settings(), worker, worth=-1)
+    stream = RealtimeStream(CallableRuntime(colors), Settings(), worker, min_change=-1)
     for frame in frames:
         worker.tick()
         result = stream.step(frame)
@@ -173,7 +174,7 @@ def test_realtime_follows_the_limit_too():
     started = []
     for limit in (0.001, 0.9):
         worker = Worker(1)
-        stream = Realtime(CallableRuntime(colors), Settings(max_change=limit), worker, worth=0.08)
+        stream = RealtimeStream(CallableRuntime(colors), Settings(max_change=limit), worker, min_change=0.08)
         for frame in panning(80, step=1):
             worker.tick()
             stream.step(frame)
@@ -218,7 +219,7 @@ def test_a_scaled_budget_is_the_same_otherwise():
 
 def test_every_anchor_is_due_for_an_audit_that_steers_and_one_of_some_else():
     assert Steering().is_due(0.02)
-    assert [Steering(unaudited=n).is_due(None) for n in (0, SELDOM - 2, SELDOM - 1)] == [False, False, True]
+    assert [Steering(unaudited=n).is_due(None) for n in (0, AUDIT_PERIOD - 2, AUDIT_PERIOD - 1)] == [False, False, True]
 
 
 def test_the_budget_follows_the_audits_where_a_change_is_wanted():

@@ -9,15 +9,17 @@ import pytest
 from stmg.errors import ModelError
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming import anchors
-from stmg.streaming.anchors import Between, Side, blend, compute_anchor, correct_between
+from stmg.streaming import blending
+from stmg.streaming.anchors import compute_anchor
+from stmg.streaming.blending import Between, Side, blend_labels, correct_between
 from stmg.streaming.correction import AnchorEvidence, correct, make_evidence, shrink_view, view_blended, view_warped
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import compose, invert
-from stmg.streaming.foreground import Segmentation
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.schedulers import FixedPeriod, Level
-from stmg.streaming.windows import STRIDE, find_marks
+from stmg.streaming.segmentation import Segmentation
+from stmg.streaming.windows import MAX_UNCORRECTED as STRIDE
+from stmg.streaming.windows import find_marks
 from stmg.video.frames import Frame
 from zoo import Painter, colors, panning, texture
 
@@ -107,22 +109,23 @@ def test_a_corrected_frame_is_blended_from_both_anchors_as_by_hand():
     to_right = reduce(compose, [invert(flow) for flow in back[: STRIDE - 1 : -1]])
     one, two = (compute_anchor(CallableRuntime(colors), Frame(frames[at]), Painter()) for at in (0, 2 * STRIDE))
     middle = correct_between(
-        Painter(), Between(Side(one, to_left, STRIDE), Side(two, to_right, STRIDE), frames[STRIDE])
+        Painter(),
+        Between(Side(one, to_left, STRIDE), Side(two, to_right, STRIDE), frames[STRIDE]),
     )
     assert np.array_equal(results[STRIDE].labels, middle.labels)
     to_one = reduce(compose, back[: STRIDE - 2])
     to_middle = reduce(compose, [invert(flow) for flow in (back[STRIDE - 1], back[STRIDE - 2])])
     sides = Side(one, to_one, STRIDE - 2), Side(middle, to_middle, 2)
-    assert np.array_equal(results[STRIDE - 2].labels, blend(Between(*sides, frames[STRIDE - 2])))
+    assert np.array_equal(results[STRIDE - 2].labels, blend_labels(Between(*sides, frames[STRIDE - 2])))
 
 
 def test_how_well_the_anchors_explain_a_corrected_frame_is_computed_once_a_side(monkeypatch):
-    seen, match_error = [], anchors.match_error
-    monkeypatch.setattr(anchors, "match_error", lambda *images: seen.append(images[0]) or match_error(*images))
+    seen, match_error = [], blending.match_error
+    monkeypatch.setattr(blending, "match_error", lambda *images: seen.append(images[0]) or match_error(*images))
     frames = panning(9, step=3)
     left, right = (compute_anchor(CallableRuntime(colors), Frame(frames[at]), Painter()) for at in (0, 8))
     sides = [Side(left, None, 4), Side(right, None, 4)]
-    assert correct_between(Painter(), Between(*sides, frames[4])).mask is not None
+    assert correct_between(Painter(), Between(*sides, frames[4])).shown.correction is not None
     assert [id(image) for image in seen] == [id(side.anchor.small) for side in sides]
 
 
@@ -152,9 +155,9 @@ def test_offline_does_without_one_that_is_no_help_between_two_computed_frames():
 
 def test_what_was_warped_stays_where_the_mask_is_weak():
     anchor = compute_anchor(CallableRuntime(colors), Frame(texture(*SIZE)), Painter())
-    corrected = correct(Painter(0.05), view_warped(anchor.evidence, None, texture(*SIZE)), anchor.shown, 0.5)
-    assert corrected.shown.labels is anchor.labels
-    assert corrected.mask.max() == np.float32(0.05)
+    corrected, _ = correct(Painter(0.05), view_warped(anchor.evidence, None, texture(*SIZE)), anchor.shown, 0.5)
+    assert corrected.labels is anchor.labels
+    assert corrected.correction.max() == np.float32(0.05)
 
 
 def test_a_foreground_is_corrected_softly():
@@ -162,7 +165,7 @@ def test_a_foreground_is_corrected_softly():
     shown = Segmentation(np.zeros(SIZE, np.uint8), probability)
     evidence = make_evidence(shrink_view(texture(*SIZE)), shown, None, 2)
     assert np.allclose(np.exp(evidence.logits[:, :, 1]), 0.2)
-    corrected = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), shown, 0.5).shown
+    corrected = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), shown, 0.5)[0]
     assert corrected.probability[:, :56].min() > 0.9
     assert np.allclose(corrected.probability[:, 72:], 0.2)
     assert corrected.labels[:, :56].all()
@@ -181,7 +184,7 @@ def test_what_has_no_label_is_no_class_and_stays_so():
     labels[48:] = 1
     evidence = make_evidence(shrink_view(texture(*SIZE)), Segmentation(labels), None, CLASSES)
     assert np.allclose(np.exp(evidence.logits[:5]), 1 / CLASSES)
-    corrected = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), Segmentation(labels), 0.5).shown
+    corrected = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), Segmentation(labels), 0.5)[0]
     assert (corrected.labels[:48] == 255).all()
     assert (corrected.labels[48:, :60] == 2).all()
 

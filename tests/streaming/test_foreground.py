@@ -7,20 +7,14 @@ import pytest
 
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.anchors import (
-    Anchor,
-    Between,
-    Side,
-    blend_probability,
-    blend_segmentation,
-    compute_anchor,
-)
+from stmg.streaming.anchors import Anchor, compute_anchor
+from stmg.streaming.blending import Between, Side, blend_probability, blend_segmentation
 from stmg.streaming.correction import shrink_view
 from stmg.streaming.flow import compose, warp
-from stmg.streaming.foreground import Segmentation, warp_segmentation
 from stmg.streaming.motion import DisMotion, make_view
-from stmg.streaming.realtime import Realtime
+from stmg.streaming.realtime import RealtimeStream
 from stmg.streaming.schedulers import FixedPeriod, Level
+from stmg.streaming.segmentation import Segmentation, threshold_probability, warp_segmentation
 from stmg.streaming.settings import Settings
 from stmg.video.frames import Frame
 from stmg.video.labels import IGNORE
@@ -92,7 +86,7 @@ def test_labels_alone_are_warped_by_the_nearest_pixel():
 
 def side(value, image, distance=1):
     probability = np.full(SIZE, value, np.float32)
-    return Side(Anchor((probability > 0.5).view(np.uint8), None, shrink_view(image), probability, 0.5), None, distance)
+    return Side(Anchor(threshold_probability(probability, 0.5), None, shrink_view(image)), None, distance)
 
 
 def test_between_anchors_that_explain_a_frame_alike_the_nearer_weighs_more_by_the_root_of_the_distance():
@@ -137,7 +131,7 @@ def test_after_a_cut_to_another_size_there_is_no_foreground_until_the_network_ha
             self.first = False
             return future
 
-    realtime = Realtime(CallableRuntime(mean), Settings(), Never())
+    realtime = RealtimeStream(CallableRuntime(mean), Settings(), Never())
     realtime.step(Frame(texture(48, 64)))
     result = realtime.step(Frame(texture(32, 40)))
     assert result.stale

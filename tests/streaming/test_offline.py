@@ -12,11 +12,13 @@ from stmg.errors import SettingsError, VideoError
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming import offline as offline_module
-from stmg.streaming.anchors import Between, Side, blend, compute_anchor
+from stmg.streaming import windows
+from stmg.streaming.anchors import compute_anchor
+from stmg.streaming.blending import Between, Side, blend_labels
 from stmg.streaming.flow import compose, invert
 from stmg.streaming.motion import DisMotion, make_view
-from stmg.streaming.offline import WINDOWS, Offline
-from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level
+from stmg.streaming.offline import Offline
+from stmg.streaming.schedulers import WINDOWS_AHEAD, AlwaysKey, DriftBudget, FixedPeriod, Level, PaperScheduler, limit_delay
 from stmg.streaming.settings import Settings
 from stmg.video.frames import Frame
 from zoo import colors, panning, texture
@@ -39,7 +41,7 @@ def test_frames_between_two_anchors_are_blended_from_both_as_by_hand():
     left, right = (compute_anchor(CallableRuntime(colors), frames[n]) for n in (4, 8))
     to_left = compose(back[4], back[5])
     to_right = compose(invert(back[7]), invert(back[6]))
-    expected = blend(Between(Side(left, to_left, 2), Side(right, to_right, 2), frames[6].image))
+    expected = blend_labels(Between(Side(left, to_left, 2), Side(right, to_right, 2), frames[6].image))
     assert np.array_equal(results[6].labels, expected)
     assert np.array_equal(results[4].labels, left.labels)
 
@@ -53,7 +55,7 @@ def test_the_finest_motion_is_searched_both_ways():
     ahead = [motion.estimate(views[n + 1], views[n]) for n in range(8)]
     left, right = (compute_anchor(CallableRuntime(colors), frames[n]) for n in (4, 8))
     sides = Side(left, compose(back[4], back[5]), 2), Side(right, compose(ahead[7], ahead[6]), 2)
-    assert np.array_equal(results[6].labels, blend(Between(*sides, frames[6].image)))
+    assert np.array_equal(results[6].labels, blend_labels(Between(*sides, frames[6].image)))
 
 
 def test_it_comes_closer_to_the_network_than_looking_backwards():
@@ -119,7 +121,7 @@ def test_few_windows_are_in_memory_and_frames_come_as_they_are_done():
 
     stream = offline().stream(source())
     for number, _ in zip(range(20), stream, strict=False):
-        assert len(read) <= number + 4 * (WINDOWS + 2)
+        assert len(read) <= number + 4 * (WINDOWS_AHEAD + 2)
     stream.close()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("stmg-offline")]
 
@@ -212,3 +214,45 @@ def test_offline_dis_searches_closer_patches_and_finer_levels_stay_as_they_are()
     assert not np.array_equal(dis.for_offline().estimate(*views), online)
     assert np.array_equal(dis.estimate(*views), online)
     assert fine.for_offline() is fine
+
+
+def test_windows_get_shorter_and_never_longer():
+    assert limit_delay(DriftBudget(0.6, longest=12), 8) == DriftBudget(0.6, longest=3)
+    assert limit_delay(DriftBudget(0.6, longest=12), 1000) == DriftBudget(0.6, longest=12)
+    assert limit_delay(FixedPeriod(8, Level.CARRY), 11) == FixedPeriod(4, Level.CARRY)
+    assert limit_delay(AlwaysKey(), 2) == AlwaysKey()
+    with pytest.raises(SettingsError, match="at least 2"):
+        limit_delay(DriftBudget(), 1)
+    with pytest.raises(SettingsError, match="got paper"):
+        limit_delay(PaperScheduler(), 9)
+
+
+@pytest.mark.parametrize("delay", [2, 5, 8, 14])
+def test_no_result_lags_by_more(delay):
+    read = 0
+
+    def frames():
+        nonlocal read
+        for frame in panning(40):
+            read += 1
+            yield frame
+
+    segmenter = VideoSegmenter(colors, scheduler=limit_delay(FixedPeriod(30, Level.CARRY), delay))
+    lags = [read - 1 - result.index for result in segmenter.stream(frames(), mode="offline")]
+    assert max(lags) <= delay
+    assert max(lags) > delay - 3
+
+
+def test_audits_are_computed_in_the_pool(monkeypatch):
+    threads, compare = [], windows.compare
+    monkeypatch.setattr(
+        windows, "compare", lambda *given: threads.append(threading.current_thread()) or compare(*given)
+    )
+    results = list(offline().stream(panning(20)))
+    assert any(result.audit for result in results)
+    assert threads
+    assert threading.main_thread() not in threads
+
+
+def test_computed_frames_are_marked():
+    assert all(result.computed == (result.level is Level.KEY) for result in offline().stream(panning(9)))

@@ -31,7 +31,7 @@ def test_always_key_is_the_untouched_network_bit_for_bit(model, plain):
 def test_always_key_looks_for_neither_motion_nor_change(trained_like, monkeypatch):
     """The base network must not be slowed down by what it does not use."""
     segmenter = VideoSegmenter(trained_like, scheduler="always-key")
-    monkeypatch.setattr(segmenter.online, "motion", None)
+    monkeypatch.setattr(segmenter.online.tracker.estimator, "estimate", None)
     results = list(map(segmenter.step, panning(3, SIZE)))
     assert [result.reason for result in results] == ["first frame", "always-key", "always-key"]
     assert results[1].changed is None

@@ -1,17 +1,19 @@
 """Realtime: driven with an executor and a clock of the test's own, so that every label is known beforehand."""
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from fakes import Worker
 from stmg.runtimes.callable import CallableRuntime
+from stmg.streaming import realtime
+from stmg.streaming.audit import compare
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import compose, warp
 from stmg.streaming.motion import DisMotion, make_view
-from stmg.streaming.realtime import Realtime
+from stmg.streaming.realtime import Realtime, RealtimeState, RealtimeStream
 from stmg.streaming.schedulers import Level
 from stmg.streaming.settings import Settings
 from stmg.video.frames import Frame
@@ -21,7 +23,7 @@ from zoo import colors, panning, texture
 
 def run(frames, intervals, function=colors, **options):
     worker = Worker(intervals)
-    stream = Realtime(CallableRuntime(function), Settings(), worker, **options)
+    stream = RealtimeStream(CallableRuntime(function), Settings(), worker, **options)
     results = []
     for frame in frames:
         worker.tick()
@@ -32,7 +34,7 @@ def run(frames, intervals, function=colors, **options):
 @pytest.mark.parametrize("intervals", [1, 2, 4])
 def test_labels_are_those_of_the_newest_finished_anchor_warped_along_the_flow_since(intervals):
     frames = [Frame(image) for image in panning(14, step=3)]
-    results, _ = run(frames, intervals, worth=-1)
+    results, _ = run(frames, intervals, min_change=-1)
     motion, views = DisMotion(), [make_view(frame) for frame in frames]
     for number, result in enumerate(results):
         # The first frame is waited for; from then on a run starts when the one before it is finished.
@@ -53,7 +55,7 @@ def test_a_still_scene_leaves_the_network_idle():
     assert worker.started == 1
     assert [result.anchor_distance for result in results] == list(range(30))
     _, worker = run(frames * 3, 2)
-    assert worker.started == 3  # what change does not show cannot last: longest is 30
+    assert worker.started == 3  # what change does not show cannot last: max_age is 30
 
 
 def test_what_comes_into_view_is_worth_a_run_though_motion_explains_the_rest():
@@ -76,7 +78,7 @@ def test_after_a_cut_results_are_stale_until_the_first_answer():
 
 
 def test_after_a_size_change_there_are_no_labels_until_the_first_answer():
-    results, _ = run(panning(3) + panning(6, (64, 96)), 2, worth=-1)
+    results, _ = run(panning(3) + panning(6, (64, 96)), 2, min_change=-1)
     assert results[3].reason == "size change"
     assert results[3].stale
     assert results[3].labels.shape == (64, 96)
@@ -104,7 +106,7 @@ def test_what_was_run_is_counted_where_it_started():
 
 def test_streams_share_a_worker_and_nothing_else():
     with ThreadPoolExecutor(1) as pool:
-        streams = [Realtime(CallableRuntime(colors), Settings(), pool) for _ in range(3)]
+        streams = [RealtimeStream(CallableRuntime(colors), Settings(), pool) for _ in range(3)]
         videos = [panning(8, seed=seed) for seed in range(3)]
         for number in range(8):
             for stream, video in zip(streams, videos, strict=True):
@@ -116,12 +118,12 @@ def test_streams_share_a_worker_and_nothing_else():
 
 def test_latency_is_by_the_clock_given():
     moments = iter(range(100))
-    stream = Realtime(CallableRuntime(colors), Settings(), Worker(1), clock=lambda: next(moments) / 1000)
+    stream = RealtimeStream(CallableRuntime(colors), Settings(), Worker(1), clock=lambda: next(moments) / 1000)
     assert stream.step(panning(1)[0]).latency_ms == pytest.approx(1.0)
 
 
 def test_its_own_worker_ends_with_the_stream():
-    stream = Realtime(CallableRuntime(colors), Settings())
+    stream = RealtimeStream(CallableRuntime(colors), Settings())
     assert len(list(stream.stream(panning(5)))) == 5
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("stmg-network")]
 
@@ -141,18 +143,61 @@ def test_no_frame_waits_for_its_cost_to_be_counted():
 
     class Counting(CallableRuntime):
         def cost(self, size, level, keep, scale, masked):
-            if size not in counted:
-                assert threading.current_thread() is not threading.main_thread()
-                counted.append(size)
+            counted.append(size)
             return Cost(macs=5 if level is Level.KEY else 0)
 
     frames = [texture(48, 64)] * 3 + [texture(64, 96)] * 3
     results = []
     with ThreadPoolExecutor(1) as executor:
-        stream = Realtime(Counting(colors), Settings(), executor)
+        stream = RealtimeStream(Counting(colors), Settings(), executor)
         for frame in frames:
             results.append(stream.step(frame))
             executor.submit(int).result()  # the network is done
-    assert counted == [(48, 64), (64, 96)]
-    # A run of a new size is not counted yet when it begins; the frame at which it ends has its cost.
-    assert [result.macs for result in results] == [5, 0, 0, 0, 5, 0]
+    assert counted == []
+    assert [result.macs for result in results] == [5, 0, 0, 5, 0, 0]  # where the runs started
+
+
+def test_the_first_frame_of_each_result_of_the_network_is_marked():
+    results, worker = run(panning(14, step=4), 3, min_change=-1)
+    computed = [number for number, result in enumerate(results) if result.computed]
+    assert computed == [0, 4, 7, 10, 13]
+    assert worker.started == len(computed) + 1  # the last run has not finished
+
+
+def test_a_state_may_be_continued_twice_with_the_same_results():
+    def finish(function, *given):
+        future = Future()
+        future.set_result(function(*given))
+        return future
+
+    loop, frames = Realtime(CallableRuntime(colors), Settings(), finish), panning(8, step=3)
+    state = RealtimeState()
+    for number, frame in enumerate(frames[:5]):
+        _, state = loop.advance(frame, state, number)
+    ends = []
+    for _ in range(2):
+        after = state
+        for number, frame in enumerate(frames[5:], 5):
+            result, after = loop.advance(frame, after, number)
+        ends.append(result)
+    assert np.array_equal(ends[0].labels, ends[1].labels)
+    assert ends[0].audit == ends[1].audit
+
+
+def test_labels_are_audited_where_the_network_runs():
+    threads = []
+
+    def note(*given):
+        threads.append(threading.current_thread())
+        return compare(*given)
+
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as executor:
+        patch.setattr(realtime, "compare", note)
+        stream = RealtimeStream(CallableRuntime(colors), Settings(), executor, min_change=-1)
+        audits = []
+        for frame in panning(8, step=4):
+            audits.append(stream.step(frame).audit)
+            executor.submit(int).result()
+    assert any(audits)
+    assert threads
+    assert threading.main_thread() not in threads

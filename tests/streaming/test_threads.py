@@ -35,15 +35,29 @@ def test_a_limit_that_is_set_meanwhile_holds_afterwards(two_threads):
     assert cv2.getNumThreads() == 3
 
 
-def test_a_stream_that_is_left_early_gives_opencv_its_threads_back(two_threads):
-    class Colors(CallableRuntime):
-        one_at_a_time = False
+class Colors(CallableRuntime):
+    """A network that may run on several frames at once."""
 
-    stream = VideoSegmenter(Colors(colors)).stream(panning(9), mode="offline")
+    one_at_a_time = False
+
+
+def test_a_stream_that_is_paused_or_left_early_leaves_opencv_its_threads(two_threads):
+    limited = []
+
+    def frames():
+        for frame in panning(9):
+            limited.append(cv2.getNumThreads())
+            yield frame
+
+    workers = count_workers()
+    stream = VideoSegmenter(Colors(colors)).stream(frames(), mode="offline")
     next(stream)
-    assert cv2.getNumThreads() == 1
+    assert cv2.getNumThreads() == 2
+    assert count_workers() == workers
+    next(stream)
     stream.close()
     assert cv2.getNumThreads() == 2
+    assert set(limited) == {1}
 
 
 def test_a_function_that_is_called_once_at_a_time_may_have_all_threads(two_threads):

@@ -1,7 +1,6 @@
 """Windows: what a frame between two anchors shows, alone or with all others."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,39 +8,36 @@ import pytest
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.anchors import compute_anchor
-from stmg.streaming.motion import DisMotion, make_view
+from stmg.streaming.motion import DisMotion
 from stmg.streaming.schedulers import FixedPeriod, Level
-from stmg.streaming.windows import STRIDE, Computing, Look, Window
+from stmg.streaming.tracker import Tracker
+from stmg.streaming.windows import MAX_UNCORRECTED, WindowBlender, WindowFrame
 from stmg.video.frames import Frame
 from zoo import Painter, colors, panning
 
 
-def computing(frame, corrector):
-    future = Future()
-    future.set_result(compute_anchor(CallableRuntime(colors), frame, corrector))
-    return Computing("drift", future, make_view(frame))
-
-
-def window(images, corrector):
-    frames, motion = [Frame(image) for image in images], DisMotion()
-    views = [make_view(frame) for frame in frames]
-    looks = [
-        Look(frame, at, now, 0.0, False, motion.estimate(before, now))
-        for at, (frame, (before, now)) in enumerate(zip(frames[1:], pairwise(views), strict=True), start=1)
-    ]
-    return Window(motion, computing(frames[0], corrector), looks, computing(frames[-1], corrector))
+def make_window(images, corrector):
+    """Frames of which the first and the last are anchors."""
+    tracker, tracked, frames = Tracker(DisMotion()), None, []
+    for number, image in enumerate(images):
+        tracked, anchor = tracker.track(Frame(image), tracked), None
+        if number in (0, len(images) - 1):
+            anchor = Future()
+            anchor.set_result(compute_anchor(CallableRuntime(colors), Frame(image), corrector))
+        frames.append(WindowFrame(Frame(image), number, 0.0, tracked, anchor=anchor))
+    return WindowBlender(DisMotion(), corrector, frames[0], frames[1:])
 
 
 @pytest.mark.parametrize("corrector", [None, Painter()])
 def test_a_frame_shows_the_same_alone_as_with_all_others(corrector):
-    whole = window(panning(2 * STRIDE + 4), corrector)
+    blender = make_window(panning(2 * MAX_UNCORRECTED + 4), corrector)
     with ThreadPoolExecutor(2) as pool:
-        together = [task.result()[0].labels for task in whole.blend(corrector, pool)]
+        together = [task.result().labels for task in blender.submit(pool)]
     for at, labels in enumerate(together, start=1):
-        assert np.array_equal(whole.show(at, corrector).labels, labels), at
+        assert np.array_equal(blender.show(at).labels, labels), at
 
 
-@pytest.mark.parametrize(("period", "corrects"), [(3, False), (STRIDE, True)])
+@pytest.mark.parametrize(("period", "corrects"), [(3, False), (MAX_UNCORRECTED, True)])
 def test_an_audit_is_of_what_the_stream_would_have_shown(period, corrects):
     """Two windows of three frames make one that is too short to be corrected."""
     frames, every = panning(3 * period + 1), FixedPeriod(period, Level.CARRY)

@@ -17,7 +17,7 @@ class DelayedExecutor(Executor):
     A run that is waited for is finished at once: the first frame of a stream has nothing else to show.
 
         executor = DelayedExecutor(intervals=2)
-        stream = Realtime(runtime, settings, executor)
+        stream = RealtimeStream(runtime, settings, executor)
         for frame in frames:
             executor.tick()
             result = stream.step(frame)

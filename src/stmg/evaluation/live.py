@@ -13,7 +13,7 @@ from stmg.evaluation.rows import Live
 from stmg.evaluation.speed import WARM_UP, summarize_latency
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
-from stmg.streaming.realtime import step_back
+from stmg.streaming.realtime import lower_thread_priority
 from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame
 from stmg.video.pace import pace
@@ -77,7 +77,7 @@ def _fill_dropped(answered: Sequence[FrameResult], number: int) -> list[FrameRes
     own = {result.index: result for result in answered}
     shown: list[FrameResult] = []
     for index in range(number):
-        shown.append(own[index] if index in own else replace(shown[-1], cost=Cost()))
+        shown.append(own[index] if index in own else replace(shown[-1], count_cost=Cost, computed=False))
     return shown
 
 
@@ -92,7 +92,7 @@ class CountingExecutor(ThreadPoolExecutor):
     """One worker, as realtime has it by itself, and how often it was given something to do."""
 
     def __init__(self) -> None:
-        super().__init__(1, thread_name_prefix="stmg-network", initializer=step_back)
+        super().__init__(1, thread_name_prefix="stmg-network", initializer=lower_thread_priority)
         self.num_runs = 0
 
     def submit(self, function: Callable[..., Value], /, *args: Any, **kwargs: Any) -> Future[Value]:

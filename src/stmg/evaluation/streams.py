@@ -146,8 +146,9 @@ def _play_copied(intervals: int, frames: Iterator[Frame], base: Callable[[], Fra
         whole = base()
         labels, age, started = last.show(whole.labels)
         level = Level.CARRY if age else Level.KEY
-        cost = whole.cost if started else Cost()
-        yield Answer(replace(whole, labels=labels, level=level, anchor_distance=age, cost=cost), age, started)
+        count_cost = whole.count_cost if started else Cost
+        result = replace(whole, labels=labels, level=level, anchor_distance=age, count_cost=count_cost)
+        yield Answer(result, age, started)
 
 
 def open_streams(

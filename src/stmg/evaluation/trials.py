@@ -26,10 +26,10 @@ from stmg.evaluation.streams import Stream, open_way
 from stmg.evaluation.way import BASE, Way, apply_way
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.audit import compare
-from stmg.streaming.continuity import find_step
+from stmg.streaming.tracker import estimate_step
 from stmg.streaming.flow import warp
 from stmg.streaming.motion import DisMotion, make_view
-from stmg.streaming.realtime import Realtime
+from stmg.streaming.realtime import RealtimeStream
 from stmg.streaming.schedulers import Level
 from stmg.streaming.state import FrameResult
 from stmg.streaming.working_size import shrink
@@ -97,7 +97,7 @@ def measure_flicker(candidate: Candidate, clip: Clip, parts: Sequence[Segment]) 
     for part in parts:
         views = [make_view(frame, motion.view_width) for frame in clip.frames[part.start : part.stop]]
         for at in range(1, len(views)):
-            step = find_step(motion, views[at - 1], views[at])
+            step = estimate_step(motion, views[at - 1], views[at])
             if not step.is_cut:
                 before, now = candidate.labels[part.start + at - 1], candidate.labels[part.start + at]
                 shares.append(compare(warp(before, step.flow, nearest=True), now, 1).changed)
@@ -126,7 +126,7 @@ class Trials:
             if way.mode == "realtime":
                 assert self.rate is not None
                 executor = DelayedExecutor(max(1, math.ceil(base_ms * self.rate / 1000)))
-                stream = Realtime(candidate.replay, settings, executor)
+                stream = RealtimeStream(candidate.replay, settings, executor)
                 results.append([])
                 for frame in frames:
                     executor.tick()

@@ -12,7 +12,7 @@ from stmg.errors import MissingPackageError, ModelError, SettingsError, install_
 from stmg.files import atomic_path, build_from_file, path_inside, read_mapping
 from stmg.runtimes.correctors import GraphCorrector
 from stmg.runtimes.engines import Engine
-from stmg.streaming.correction import SMALLEST, Corrector
+from stmg.streaming.correction import MIN_SIDE, Corrector
 from stmg.streaming.cost import Cost
 from stmg.video.frames import check_size
 from stmg.video.normalization import Normalization
@@ -66,7 +66,7 @@ class CorrectorCard:
         require(self.stages in (3, 5), "stages is 3 or 5", self.stages)
         require(1 <= self.shrink <= MAX_SHRINK, f"shrink is from 1 to {MAX_SHRINK}", self.shrink)
         check_size(self.size)
-        require(min(self.size) >= SMALLEST, f"size is at least {SMALLEST}x{SMALLEST}", self.size)
+        require(min(self.size) >= MIN_SIDE, f"size is at least {MIN_SIDE}x{MIN_SIDE}", self.size)
 
 
 def has_corrector(folder: str | Path) -> bool:

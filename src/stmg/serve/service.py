@@ -25,7 +25,7 @@ from stmg.serve.pictures import Pictures
 from stmg.serve.recording import SegmentRecorder
 from stmg.serve.stream import LiveStream
 from stmg.serve.uploads import Uploads
-from stmg.streaming.realtime import step_back
+from stmg.streaming.realtime import lower_thread_priority
 from stmg.streaming.state import FrameResult
 
 TICK = 0.5  # seconds from one event with figures to the next
@@ -60,7 +60,7 @@ class Service:
     def __init__(self, config: ServeConfig, make_spec: Callable[[StreamConfig], ModelSpec] | None = None) -> None:
         self.config, self.models = config, LoadedModels()
         # One worker: a network uses all cores by itself, and two at once would both be late.
-        self.executor = ThreadPoolExecutor(1, thread_name_prefix="stmg-network", initializer=step_back)
+        self.executor = ThreadPoolExecutor(1, thread_name_prefix="stmg-network", initializer=lower_thread_priority)
         self._make_spec = make_spec or partial(_spec_of, config)
         self._folder = tempfile.TemporaryDirectory(prefix="stmg-serve-", ignore_cleanup_errors=True)
         self._shown: dict[str, Shown] = {}

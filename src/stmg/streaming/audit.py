@@ -1,7 +1,7 @@
-"""Audit: what an anchor says against what would have been shown without it, and a budget steered by that.
+"""Audits: a computed frame against what would have been shown without it, and the budget steered by them.
 
-An anchor is the network's own answer, so the difference is a measurement, without labels, of what a stream shows on
-this video, now. It bounds from above: an anchor is computed where the labels shown have become least certain.
+An anchor holds the network's own labels, so the difference measures, without ground truth, how far a stream is from the
+network on this video, now. It is an upper bound: an anchor is computed where carried labels have become least certain.
 """
 
 from __future__ import annotations
@@ -14,44 +14,45 @@ import cv2
 from stmg.streaming.schedulers import Scheduler, require_drift_budget
 from stmg.video.labels import Labels
 
-SELDOM = 4
-"""Where an audit costs extra, one of so many anchors is audited; every one if the audit steers the budget."""
-BOUND = 8.0  # the budget stays within this factor of the scheduler's own
-STEP = 1.25  # the most that one audit changes it by
-GAIN = 0.5  # the power of wish / measured by which it changes
-
-
-# How frames between two anchors differ from the network's, relative to an anchor blended from those beside it: 0.70,
-# 0.68 and 0.59 on CamVid's drive with one frame in 5, 7 and 10 computed, 0.66, 0.60 and 0.55 on rendered streets. Not
-# half: a network flickers at any distance.
-NEARER = 0.69
+AUDIT_PERIOD = 4
+"""One of so many anchors is audited where an audit costs extra and steers nothing."""
+MAX_FACTOR = 8.0  # the budget stays within this factor of the scheduler's own
+MAX_STEP = 1.25  # the most that one audit changes it by
+STEP_POWER = 0.5  # of wanted / measured change, by which it changes
+# Change of frames between two anchors, relative to that of an anchor blended from those beside it: 0.70, 0.68 and 0.59
+# on CamVid's drive with one frame in 5, 7 and 10 computed, 0.66, 0.60 and 0.55 on rendered streets. Not half: a network
+# flickers at any distance.
+CHANGE_AT_HALF_DISTANCE = 0.69
 
 
 class Audit(NamedTuple):
-    """What a computed frame says against what would have been shown there."""
+    """How a computed frame differs from what would have been shown there."""
 
     changed: float
     """Share of the pixels, 0 to 1, with another label."""
     classes: Mapping[int, float]
-    """By class: of the pixels that the network gives it, the share that would have been shown as another."""
+    """By class of the network: the share of its pixels that would have been shown as another class."""
     distance: int
-    """Frames from the computed frame that would have been shown."""
+    """Frames to the computed frame that would have been shown instead."""
     flicker: float | None = None
-    """The share by which the network disagrees with itself from one frame to the next, warped onto it, where the last
-    two neighbors of this scene were both computed; None: not known. No schedule can change less than that."""
+    """Share of the pixels that the network itself changes between neighbors, one warped onto the other, as last
+    measured in this scene; None: not measured. No schedule can change less."""
 
     def bring_nearer(self) -> Audit:
-        """For labels blended from the anchors before and after an anchor, as if it did not exist.
+        """Estimate the change at half the distance.
 
-        Such anchors are twice as far away as those of any frame shown; at half the distance, a share of `NEARER` of the
-        change is left.
+        Without the anchor, those beside it are twice as far away as from any frame that is really shown.
         """
-        classes = {number: NEARER * share for number, share in self.classes.items()}
-        return self._replace(changed=NEARER * self.changed, classes=classes, distance=-(-self.distance // 2))
+        classes = {number: CHANGE_AT_HALF_DISTANCE * share for number, share in self.classes.items()}
+        changed = CHANGE_AT_HALF_DISTANCE * self.changed
+        return self._replace(changed=changed, classes=classes, distance=-(-self.distance // 2))
 
 
 def compare(shown: Labels, computed: Labels, distance: int, flicker: float | None = None) -> Audit:
-    """The audit of a computed frame; `shown` is what there was for it, from so many frames away."""
+    """The audit of a computed frame.
+
+    shown: the labels there were for it, from so many frames away.
+    """
     differs = cv2.compare(shown, computed, cv2.CMP_NE)
     areas, wrong = (cv2.calcHist([computed], [0], mask, [256], [0, 256]).ravel() for mask in (None, differs))
     classes = {int(number): float(wrong[number] / areas[number]) for number in areas.nonzero()[0]}
@@ -60,34 +61,38 @@ def compare(shown: Labels, computed: Labels, distance: int, flicker: float | Non
 
 
 class Steering(NamedTuple):
-    """What a stream knows of its budget."""
+    """How audits have changed the budget of a stream."""
 
     factor: float = 1.0
-    """Of the scheduler's own budget."""
+    """Multiplies the scheduler's own budget."""
     flicker: float | None = None
-    """Of the last audit of this scene that knew it."""
+    """From the last audit of this scene that measured it."""
     unaudited: int = 0
     """Computed frames since the last audit."""
 
+    def add_flicker(self, audit: Audit | None) -> Audit | None:
+        """The audit with the flicker last measured, if it did not measure it itself."""
+        return audit if audit is None or audit.flicker is not None else audit._replace(flicker=self.flicker)
+
     def follow(self, audit: Audit | None, max_change: float | None) -> Steering:
-        """After a computed frame: the budget, a step nearer to where the audit shows the wanted change."""
+        """The steering after a computed frame: a step towards the budget that gives the wanted change."""
         if audit is None:
             return self._replace(unaudited=self.unaudited + 1)
         factor = self.factor if max_change is None else self.factor * _step(audit.changed, max_change)
-        return Steering(min(max(factor, 1 / BOUND), BOUND), audit.flicker)
+        return Steering(min(max(factor, 1 / MAX_FACTOR), MAX_FACTOR), audit.flicker)
 
     def is_due(self, max_change: float | None) -> bool:
-        """Whether the next computed frame is to be audited, where that costs extra."""
-        return self.unaudited + 1 >= (SELDOM if max_change is None else 1)
+        """True if the next computed frame should be audited though that costs extra."""
+        return self.unaudited + 1 >= (AUDIT_PERIOD if max_change is None else 1)
 
     def steer(self, scheduler: Scheduler, max_change: float | None) -> Scheduler:
-        """The scheduler with the budget that audits have led to."""
+        """The scheduler with its budget scaled, if a change is wanted."""
         if max_change is None:
             return scheduler
         return require_drift_budget(scheduler).scale(self.factor)
 
     def restart(self) -> Steering:
-        """After a cut: half way back, in proportion, as the scene is another one but the camera may be the same."""
+        """The steering after a cut: half way back, in proportion, as the camera may still be the same."""
         return Steering(self.factor**0.5, None, self.unaudited)
 
 
@@ -97,5 +102,5 @@ UNSTEERED = Steering()
 def _step(changed: float, max_change: float) -> float:
     """The factor by which one audit changes the budget."""
     if changed <= 0:
-        return STEP
-    return float(min(max((max_change / changed) ** GAIN, 1 / STEP), STEP))
+        return MAX_STEP
+    return float(min(max((max_change / changed) ** STEP_POWER, 1 / MAX_STEP), MAX_STEP))

@@ -1,4 +1,4 @@
-"""Correction: carried labels mended by a small network where motion alone is wrong."""
+"""Correction: a small network corrects carried labels where motion alone is wrong."""
 
 from __future__ import annotations
 
@@ -11,33 +11,36 @@ from numpy.typing import NDArray
 from stmg.errors import ModelError
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, find_positions, remap, warp
-from stmg.streaming.foreground import Segmentation, threshold_probability, warp_segmentation
+from stmg.streaming.segmentation import Segmentation, threshold_probability
 from stmg.video.frames import Image, resize_image
 from stmg.video.labels import IGNORE, find_best
 
 GRID, VIEW = 8, 2  # pixels of the frame per cell of the logits, and per pixel of what the corrector sees
-LEAST = 0.1  # of the mask, below which labels stay as they were warped: those are sharper
-SMALLEST = 16  # side of a frame that is corrected
-_SURE = 1e-4  # the least probability, so that its logarithm is finite
+MIN_MASK = 0.1  # below it labels stay as they were warped, which are sharper
+MIN_SIDE = 16  # of a frame that is corrected
+MIN_PROBABILITY = 1e-4  # so that its logarithm is finite
 
 
 class Corrector(Protocol):
-    """A network that mends what was warped; see `stmg.networks.corrector`."""
+    """A network that corrects warped labels; see `stmg.networks.corrector`."""
 
     @property
     def num_classes(self) -> int:
-        """Of its logits, at least 2: one channel counts as background and foreground."""
+        """Classes of its logits, at least 2: one channel counts as background and foreground."""
 
     @property
     def between(self) -> bool:
-        """Whether it is for frames between two computed ones too, as in offline mode."""
+        """True if it also corrects frames between two computed ones, as in offline mode."""
 
     def correct(self, image: Image, before: Image, logits: NDArray[np.float32]) -> tuple[NDArray[np.float32], Map]:
-        """Logits (h, w, C) and mask (h, w) of a frame, from it and an earlier one warped onto it, both at half size,
-        and the earlier one's logits, warped too."""
+        """Logits (h, w, C) and mask (h, w) of a frame.
+
+        image, before: the frame, and a computed one warped onto it, at half size.
+        logits: of the computed frame, warped too.
+        """
 
     def cost(self, size: tuple[int, int]) -> Cost:
-        """What one frame of that size (H, W) takes."""
+        """The cost of one frame of (H, W)."""
 
 
 class AnchorEvidence(NamedTuple):
@@ -52,15 +55,15 @@ class AnchorEvidence(NamedTuple):
 def make_evidence(
     small: Image, shown: Segmentation, logits: NDArray[np.float32] | None, classes: int
 ) -> AnchorEvidence | None:
-    """Of a frame that was computed; where the network gives labels alone, those are taken as certain.
+    """What a corrector needs of a computed frame; None if the frame is too small to be corrected.
 
-    None for a frame that is too small to be corrected.
+    Labels without logits count as certain.
 
     small: the frame at half its size.
     logits: of the classes at the network's own resolution, (h, w, C).
     """
     height, width = shown.labels.shape
-    if min(height, width) < SMALLEST:
+    if min(height, width) < MIN_SIDE:
         return None
     size = max(1, height // GRID), max(1, width // GRID)
     if shown.probability is not None:
@@ -77,7 +80,7 @@ def make_evidence(
             probabilities = _resample(probabilities, size)
     if probabilities.shape[2] != classes:
         raise ModelError(f"the corrector is for {classes} classes, the network has {probabilities.shape[2]}")
-    return AnchorEvidence(small, np.log(np.maximum(probabilities, _SURE)))
+    return AnchorEvidence(small, np.log(np.maximum(probabilities, MIN_PROBABILITY)))
 
 
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -93,13 +96,12 @@ def _resample(maps: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.fl
 
 
 def add_cost(cost: Cost | None, corrector: Corrector | None, size: tuple[int, int]) -> Cost | None:
-    """What a frame of `size` takes with a corrector; None where it cannot be counted."""
+    """The cost of a frame of (H, W) on which the corrector ran too; None where it cannot be counted."""
     return cost if cost is None or corrector is None else cost.plus(corrector.cost(size))
 
 
 def shrink_view(image: Image) -> Image:
-    """A frame at half its height and width, rounded up: what a corrector sees of it, and by which it is compared with
-    another."""
+    """A frame at half its height and width, rounded up, for correctors and for matching it with another frame."""
     return resize_image(image, view_size(image.shape[:2]))
 
 
@@ -110,25 +112,25 @@ def view_size(size: tuple[int, ...]) -> tuple[int, int]:
 
 
 class CorrectorInput(NamedTuple):
-    """What a corrector is shown of a frame."""
+    """What a corrector sees of a frame."""
 
     image: Image
     """The frame, at half size."""
     before: Image
-    """Computed frames warped onto it."""
+    """Computed frames warped onto it, at half size."""
     logits: NDArray[np.float32]
-    """Theirs, warped too; (h, w, C)."""
+    """(h, w, C) of the computed frames, warped too."""
 
 
 def view_warped(evidence: AnchorEvidence, flow: Flow | None, image: Image) -> CorrectorInput:
-    """A frame and the one computed frame that it is warped from."""
+    """What a corrector sees of a frame that is warped from one computed frame."""
     return CorrectorInput(shrink_view(image), warp(evidence.image, flow), warp(evidence.logits, flow))
 
 
 def view_blended(
     sides: tuple[tuple[AnchorEvidence, Flow | None], tuple[AnchorEvidence, Flow | None]], share: Map, small: Image
 ) -> CorrectorInput:
-    """A frame and the two computed frames that it is blended from.
+    """What a corrector sees of a frame that is blended from two computed frames.
 
     share: of the first of them, in [0, 1], (h, w) as large as the images.
     small: the frame at half its size.
@@ -138,50 +140,23 @@ def view_blended(
     before = (theirs + share[:, :, None] * (ours.astype(np.float32) - theirs)).astype(np.uint8)
     cells = cv2.resize(share, one.logits.shape[1::-1], interpolation=cv2.INTER_AREA)[:, :, None]
     mixed = cells * np.exp(warp(one.logits, first)) + (1 - cells) * np.exp(warp(two.logits, second))
-    return CorrectorInput(small, before, np.log(np.maximum(mixed, _SURE)))
+    return CorrectorInput(small, before, np.log(np.maximum(mixed, MIN_PROBABILITY)))
 
 
-def warp_corrected(
-    corrector: Corrector | None,
-    before: Segmentation,
-    evidence: AnchorEvidence | None,
-    flow: Flow | None,
-    image: Image,
-    threshold: float,
-) -> tuple[Segmentation, Map | None]:
-    """What a computed frame shows, warped onto another one and corrected there; and the corrector's mask, if any.
-
-    before, evidence: of the computed frame.
-    image: the other frame.
-    """
-    shown = warp_segmentation(before, flow, threshold)
-    if corrector is None or evidence is None:
-        return shown, None
-    corrected = correct(corrector, view_warped(evidence, flow, image), shown, threshold)
-    return corrected.shown, corrected.mask
-
-
-class Corrected(NamedTuple):
-    """A frame after its correction."""
-
-    shown: Segmentation
-    logits: NDArray[np.float32]
-    """(h, w, C)."""
-    mask: Map
-    """Where it was corrected, (h, w)."""
-
-
-def correct(corrector: Corrector, view: CorrectorInput, shown: Segmentation, threshold: float) -> Corrected:
-    """A frame corrected that would else show `shown`."""
+def correct(
+    corrector: Corrector, view: CorrectorInput, shown: Segmentation, threshold: float
+) -> tuple[Segmentation, NDArray[np.float32]]:
+    """What a frame shows after its correction, instead of `shown`, and the corrector's logits (h, w, C)."""
     logits, mask = corrector.correct(*view)
     height, width = shown.labels.shape
     full = cv2.resize(mask, (width, height), interpolation=cv2.INTER_LINEAR)
     if shown.probability is not None:
-        certain = 1 / (1 + np.exp(logits[:, :, 0] - logits[:, :, 1]))
-        new = cv2.resize(certain, (width, height), interpolation=cv2.INTER_LINEAR)
+        corrected = 1 / (1 + np.exp(logits[:, :, 0] - logits[:, :, 1]))
+        new = cv2.resize(corrected, (width, height), interpolation=cv2.INTER_LINEAR)
         probability = shown.probability + full * (new - shown.probability)
-        return Corrected(threshold_probability(probability, threshold), logits, mask)
-    weak = cv2.compare(full, LEAST, cv2.CMP_LE) | cv2.compare(shown.labels, IGNORE, cv2.CMP_EQ)
-    if not weak.all():
-        shown = Segmentation(cv2.copyTo(shown.labels, weak, find_best(logits.transpose(2, 0, 1), (height, width))))
-    return Corrected(shown, logits, mask)
+        return threshold_probability(probability, threshold, mask), logits
+    labels = shown.labels
+    keeps = cv2.compare(full, MIN_MASK, cv2.CMP_LE) | cv2.compare(labels, IGNORE, cv2.CMP_EQ)
+    if not keeps.all():
+        labels = cv2.copyTo(labels, keeps, find_best(logits.transpose(2, 0, 1), (height, width)))
+    return Segmentation(labels, None, mask), logits

@@ -2,173 +2,168 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from stmg.streaming.anchors import carry_segmentation, compute_anchor
-from stmg.streaming.audit import SELDOM, Audit, Steering, compare
-from stmg.streaming.continuity import Timing, add_change, find_break, find_step
-from stmg.streaming.correction import Corrector, add_cost
-from stmg.streaming.delay import WINDOWS
-from stmg.streaming.flow import Map
-from stmg.streaming.foreground import Segmentation
-from stmg.streaming.motion import make_view
+from stmg.streaming.anchors import compute_anchor
+from stmg.streaming.audit import AUDIT_PERIOD, Audit, Steering
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level, Scheduler
+from stmg.streaming.schedulers import AFTER_FIRST_FRAME, WINDOWS_AHEAD, Evidence, Level, Scheduler
+from stmg.streaming.segmentation import Segmentation
 from stmg.streaming.settings import Settings
-from stmg.streaming.state import FrameResult
-from stmg.streaming.threads import count_workers, limit_opencv_threads
-from stmg.streaming.windows import Computing, Look, Window
+from stmg.streaming.state import FrameResult, make_result
+from stmg.streaming.threads import count_workers, limit_opencv_while_working
+from stmg.streaming.tracker import Timing, TrackedFrame, Tracker
+from stmg.streaming.windows import Window, WindowBlender, WindowFrame, audit_anchor
 from stmg.video.frames import Frame, as_frame
 
-FRAMES_AT_ONCE = WINDOWS + 1
-"""That the network is run on; each may have so large a share of the cores."""
+FRAMES_AT_ONCE = WINDOWS_AHEAD + 1
+"""Frames that the network runs on at the same time; each may have so large a share of the cores."""
 SEAM = 1024
-"""Every so many frames there is an anchor, whatever the scheduler says, that nothing is remembered across: a long video
-can be cut there, and its parts give the labels of the whole."""
+"""Force an anchor every so many frames and reset all state there, so that a long video can be split."""
 
 
 class Offline:
     """The loop of a stream that looks at both sides of a frame. Results come in order and do not depend on timing.
 
-    A frame waits until an anchor closes its window, so at most `WINDOWS + 1` windows of the scheduler's `longest`
+    A frame waits until an anchor closes its window, so at most `WINDOWS_AHEAD + 1` windows of the scheduler's `longest`
     frames are in memory. The frames of a window share the cores with the network.
     """
 
     def __init__(self, runtime: Runtime, settings: Settings, workers: int | None = None) -> None:
         self.runtime, self.settings = runtime.for_throughput(), settings
-        self.scheduler, self.motion = settings.scheduler_for("offline"), settings.motion.for_offline()
+        self.scheduler, self.estimator = settings.scheduler_for("offline"), settings.motion.for_offline()
+        self.tracker = Tracker(self.estimator)
         corrector = settings.corrector
         self.corrector = corrector if corrector is not None and corrector.between else None
         self.workers = workers or count_workers()
 
     def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
-        """Results of all frames, in order; what is wrong with a frame is raised after those before it."""
-        source = _UntilError(frames)
-        side_by_side = not self.runtime.one_at_a_time
-        with (
-            limit_opencv_threads() if side_by_side else nullcontext(),
-            ThreadPoolExecutor(
-                self.workers,
-                "stmg-offline",
-                initializer=partial(self.runtime.begin_worker, FRAMES_AT_ONCE) if side_by_side else None,
-            ) as pool,
-        ):
-            waiting: deque[Window] = deque()
-            audits = _Audits(self.settings.max_change, self.corrector)
-            try:
-                # Windows are read and finished in turns: which audits a decision knows of is a matter of order alone.
-                for window in self._windows(source, pool, audits):
-                    waiting.append(window)
-                    if len(waiting) > WINDOWS:
-                        yield from self._finish(waiting.popleft(), waiting[0], pool, audits)
-                        waiting[0].blend(self.corrector, pool)  # while the next one is read
-                while waiting:
-                    yield from self._finish(waiting.popleft(), waiting[0] if waiting else None, pool, audits)
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+        """Results of all frames, in order. What is wrong with a frame is raised after the results before it."""
+        if self.runtime.one_at_a_time:
+            return self._stream(frames)
+        return limit_opencv_while_working(self._stream(frames))
+
+    def _stream(self, frames: Iterable[Any]) -> Generator[FrameResult]:
+        source, steering = _UntilError(frames), _SceneSteering(self.settings.max_change)
+        waiting: deque[Window] = deque()
+        begin_worker = None if self.runtime.one_at_a_time else partial(self.runtime.begin_worker, FRAMES_AT_ONCE)
+        pool = ThreadPoolExecutor(self.workers, "stmg-offline", begin_worker)
+        try:
+            # Windows are read and finished in turns, so that which audits a decision knows depends on order alone.
+            for window in self._read_windows(source, pool, steering):
+                waiting.append(window)
+                if len(waiting) > WINDOWS_AHEAD:
+                    self._begin(waiting, pool, steering)
+                    yield from self._finish(waiting.popleft(), steering)
+                    self._begin(waiting, pool, steering)  # it is worked on while the next one is read
+            while waiting:
+                self._begin(waiting, pool, steering)
+                yield from self._finish(waiting.popleft(), steering)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
         if source.error is not None:
             raise source.error
 
-    def _windows(self, frames: Iterable[Frame], pool: ThreadPoolExecutor, audits: _Audits) -> Iterator[Window]:
-        """Each frame in one window: those after an anchor, up to and with the next; a start is a window of its own."""
+    def _read_windows(
+        self, frames: Iterable[Frame], pool: ThreadPoolExecutor, steering: _SceneSteering
+    ) -> Iterator[Window]:
+        """Read frames into windows, and have their last frames computed."""
         window: Window | None = None
-        before: Look | None = None
-        timing, memory, stale = Timing(None), AFTER_FIRST_FRAME, None
+        before: TrackedFrame | None = None
+        memory = AFTER_FIRST_FRAME
         for number, frame in enumerate(frames):
             arrived = time.perf_counter()
-            look = Look(
-                frame, number if frame.index is None else frame.index, make_view(frame, self.motion.view_width), arrived
-            )
-            reason = "first frame" if before is None else find_break(frame, before.view.size, timing)
-            if before is not None and not reason:
-                step = find_step(self.motion, before.view, look.view)
-                reason = "cut" if step.is_cut else ""
-            if before is None or reason:
-                if window is not None and window.looks:  # nothing crosses a break: the frame before it is an anchor too
-                    yield window.close(self._compute(window.looks[-1], "last frame", pool))
-                audits.restart()
-                start = self._compute(look, reason, pool)
-                yield Window(self.motion, None, looks=[look], right=start, scene=audits.scene)
-                window, memory, stale = Window(self.motion, start, scene=audits.scene), AFTER_FIRST_FRAME, None
+            tracked = self.tracker.track(frame, before)
+            current = WindowFrame(frame, number, arrived, tracked)
+            reason = tracked.break_reason
+            if window is None or reason:
+                if window is not None and window.frames:  # nothing crosses a break: the frame before is an anchor too
+                    yield self._close(window, "last frame", pool)
+                steering.restart()
+                window = Window(None, steering.scene, [current])
+                memory = AFTER_FIRST_FRAME
             else:
-                assert window is not None
-                stale = add_change(stale, step.residual, step.flow)
-                drift = float(stale.mean())
-                evidence = Evidence(drift, drift)
-                scheduler = audits.steer(self.scheduler)
+                scheduler = steering.steer(self.scheduler)
+                evidence = Evidence(tracked.drift, tracked.drift)
                 level = Level(scheduler.decide(evidence, memory))
                 memory = scheduler.remember(level, evidence, memory)
-                ahead = pool.submit(self.motion.estimate, look.view, before.view) if self.motion.both_ways else None
-                window.looks.append(
-                    replace(look, is_start=False, flow=step.flow, ahead=ahead, changed=stale, drift=drift)
-                )
-                if level is Level.KEY or number % SEAM == 0:
-                    reason = self.scheduler.name if level is Level.KEY else "seam"
-                    anchor = self._compute(window.looks[-1], reason, pool)
-                    yield window.close(anchor)
-                    window, stale = Window(self.motion, anchor, scene=audits.scene), None
+                if self.estimator.both_ways and before is not None:
+                    ahead = pool.submit(self.estimator.estimate, tracked.view, before.view)
+                    current = replace(current, flow_ahead=ahead)
+                window.frames.append(current)
+                reason = self.scheduler.name if level is Level.KEY else "seam" if number % SEAM == 0 else ""
+            if reason:
+                yield self._close(window, reason, pool)
+                window, tracked = Window(window.frames[-1], steering.scene), tracked.as_computed()
             if number % SEAM == 0:
-                memory, timing = AFTER_FIRST_FRAME, Timing(None)
-            before, timing = look, timing.next(frame)
-        if window is not None and window.looks:
-            yield window.close(self._compute(window.looks[-1], "last frame", pool))
+                memory, tracked = AFTER_FIRST_FRAME, replace(tracked, timing=Timing(frame.time))
+            before = tracked
+        if window is not None and window.frames:
+            yield self._close(window, "last frame", pool)
 
-    def _compute(self, look: Look, reason: str, pool: ThreadPoolExecutor) -> Computing:
-        return Computing(reason, pool.submit(compute_anchor, self.runtime, look.frame, self.corrector), look.view)
+    def _close(self, window: Window, reason: str, pool: ThreadPoolExecutor) -> Window:
+        """The window with its last frame given to the network."""
+        last = window.frames[-1]
+        anchor = pool.submit(compute_anchor, self.runtime, last.frame, self.corrector)
+        window.frames[-1] = replace(last, anchor=anchor, reason=reason)
+        return window
 
-    def _finish(
-        self, window: Window, following: Window | None, pool: ThreadPoolExecutor, audits: _Audits
-    ) -> Iterator[FrameResult]:
-        """Results of a window: those between its anchors blended side by side in the pool."""
-        assert window.right is not None
-        *between, last = window.looks
-        tasks = window.blend(self.corrector, pool)
-        for at, (look, task) in enumerate(zip(between, tasks, strict=True)):
-            look = replace(look, distance=min(at + 1, len(between) - at))
-            shown, mask = task.result()
-            yield self._result(look, shown, Level.CARRY, self.scheduler.name, mask=mask)
-        shown, audit = window.right.anchor.result().shown.copy(), audits.audit(window, following)
-        yield self._result(last, shown, Level.KEY, window.right.reason, audit)
+    def _begin(self, waiting: deque[Window], pool: ThreadPoolExecutor, steering: _SceneSteering) -> None:
+        """Have the next window blended, and its last frame audited where that is due, unless they are under way."""
+        window = waiting[0]
+        if window.between is not None:
+            return
+        window.between = []
+        if window.left is None:
+            return
+        if len(window.frames) > 1:
+            window.between = WindowBlender(self.estimator, self.corrector, window.left, window.frames).submit(pool)
+        following = waiting[1] if len(waiting) > 1 else None
+        if following is not None and following.left is window.frames[-1]:
+            window.is_inner = True
+            if steering.is_due:
+                window.audit = pool.submit(audit_anchor, self.estimator, self.corrector, window, following)
 
-    def _result(
+    def _finish(self, window: Window, steering: _SceneSteering) -> Iterator[FrameResult]:
+        """The results of a window."""
+        *carried, last = window.frames
+        for at, (current, shown) in enumerate(zip(carried, window.between or (), strict=True), start=1):
+            distance = min(at, len(window.frames) - at)
+            yield self._make_result(current, shown.result(), Level.CARRY, self.scheduler.name, distance)
+        shown_last = last.computed.shown.copy()
+        audit = steering.follow(window)
+        yield self._make_result(last, shown_last, Level.KEY, last.reason, audit=audit)
+
+    def _make_result(
         self,
-        look: Look,
+        current: WindowFrame,
         shown: Segmentation,
         level: Level,
         reason: str,
+        distance: int = 0,
         audit: Audit | None = None,
-        mask: Map | None = None,
     ) -> FrameResult:
-        blocks = (level is Level.KEY,) * self.runtime.num_blocks
-        frame = look.frame
-        cost = self.runtime.cost(frame.size, level, blocks, 1.0, masked=False)
-        cost = add_cost(cost, None if mask is None else self.corrector, frame.size)
-        return FrameResult(
-            labels=shown.labels,
-            level=level,
-            reason=reason,
-            distortion=math.nan if look.changed is None else float(look.changed.mean()),
-            drift=look.drift,
-            keep=blocks,
-            latency_ms=1000 * (time.perf_counter() - look.arrived),
-            motion="none" if look.is_start else self.motion.name,
-            cost=cost,
-            index=look.index,
-            time=frame.time,
-            image=frame.image,
-            changed=look.changed if mask is None else mask,
-            palette=self.settings.palette,
-            anchor_distance=look.distance,
-            corrected=mask is not None,
-            probability=shown.probability,
+        return make_result(
+            self.runtime,
+            self.settings.palette,
+            current.frame,
+            current.number,
+            shown,
+            level,
+            reason,
+            latency_ms=1000 * (time.perf_counter() - current.arrived),
+            computed=level is Level.KEY,
+            motion="none" if current.tracked.residual is None else self.estimator.name,
+            changed=current.tracked.change,
+            drift=current.tracked.drift,
+            corrector=None if shown.correction is None else self.corrector,
+            distance=distance,
             audit=audit,
         )
 
@@ -188,16 +183,21 @@ class _UntilError:
             self.error = error
 
 
-class _Audits:
-    """What blending the anchors before and after an anchor would have shown there, and the budget steered by it."""
+class _SceneSteering:
+    """The steering of the scene that is being read."""
 
-    def __init__(self, max_change: float | None, corrector: Corrector | None) -> None:
-        self.max_change, self.corrector = max_change, corrector
+    def __init__(self, max_change: float | None) -> None:
+        self.max_change = max_change
         self.scene = 0
-        self._steering = Steering(unaudited=SELDOM)
+        self._steering = Steering(unaudited=AUDIT_PERIOD)
+
+    @property
+    def is_due(self) -> bool:
+        """True if the next anchor to be finished should be audited."""
+        return self._steering.is_due(self.max_change)
 
     def restart(self) -> None:
-        """A new scene begins; audits of the one before no longer count."""
+        """Begin a new scene. Audits of the one before no longer count."""
         self.scene += 1
         self._steering = self._steering.restart()
 
@@ -205,28 +205,9 @@ class _Audits:
         """The scheduler with the budget that audits have led to."""
         return self._steering.steer(scheduler, self.max_change)
 
-    def audit(self, window: Window, following: Window | None) -> Audit | None:
-        """Of the anchor between two windows; None if it begins or ends a scene, or if another one was of late."""
-        if window.left is None or following is None or following.left is not window.right:
-            return None
-        audit = None
-        if self._steering.is_due(self.max_change):
-            assert following.right is not None
-            if following.right.anchor.exception() is None:  # else it is raised where its own window is finished
-                audit = _audit(window, following, self._steering.flicker, self.corrector)
-        if window.scene == self.scene:
+    def follow(self, window: Window) -> Audit | None:
+        """The audit of a window's last frame, waited for, and taken into account if its scene is still read."""
+        audit = None if window.audit is None else self._steering.add_flicker(window.audit.result())
+        if window.is_inner and window.scene == self.scene:
             self._steering = self._steering.follow(audit, self.max_change)
         return audit
-
-
-def _audit(window: Window, following: Window, flicker: float | None, corrector: Corrector | None) -> Audit:
-    """The anchor that ends a window, against what a window without it would have shown."""
-    assert window.left is not None
-    assert window.right is not None
-    left, anchor = window.left.anchor.result(), window.right.anchor.result()
-    before, after = len(window.looks), len(following.looks)
-    if before == 1:  # two neighbors computed: what the network itself makes of a frame's difference
-        flicker = compare(carry_segmentation(left, window.looks[0].flow).labels, anchor.labels, 1).changed
-    both = Window(window.motion, window.left, [*window.looks, *following.looks], following.right)
-    shown = both.show(before, corrector)
-    return compare(shown.labels, anchor.labels, (before + after + 1) // 2).bring_nearer()._replace(flicker=flicker)

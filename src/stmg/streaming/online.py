@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stmg.streaming.anchors import read_logits
-from stmg.streaming.audit import Audit, Steering, compare
-from stmg.streaming.continuity import Step, Timing, add_change, find_break, find_step
-from stmg.streaming.correction import AnchorEvidence, add_cost, make_evidence, shrink_view, warp_corrected
-from stmg.streaming.flow import Flow, Map, compose, warp
-from stmg.streaming.foreground import Segmentation, read_segmentation, warp_segmentation
+from stmg.streaming.anchors import Anchor, carry_corrected, make_anchor
+from stmg.streaming.audit import UNSTEERED, Audit, Steering, compare
+from stmg.streaming.flow import Flow, Map, warp
 from stmg.streaming.masks import Masks
-from stmg.streaming.motion import NoMotion, View, make_view, refine_flow
+from stmg.streaming.motion import NoMotion
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level
+from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level, Memory
+from stmg.streaming.segmentation import Segmentation, warp_segmentation
 from stmg.streaming.settings import Settings
-from stmg.streaming.state import Answer, FrameResult, FrameState
+from stmg.streaming.state import FrameResult, make_result
+from stmg.streaming.tracker import Lookback, TrackedFrame, Tracker
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import Labels
 
 Prepare = Callable[[], Any]
 """Gives the network's input for a frame, in the runtime's own arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameState:
+    """Everything a frame leaves for the next one of its stream."""
+
+    tracked: TrackedFrame
+    """The newest frame."""
+    anchor: Anchor
+    """The last computed frame."""
+    lookback: Lookback
+    """From the newest frame to that one."""
+    features: Any
+    """Backbone features of the anchor, in the runtime's own arrays; None if nothing can blend them."""
+    logits: Any
+    """Logits of the anchor, in the runtime's own arrays."""
+    encoded: Any
+    """The mask generator's features of the anchor; None without a mask generator."""
+    memory: Memory = AFTER_FIRST_FRAME
+    """What the scheduler remembers."""
+    unrefreshed: Map | None = None
+    """(h, w): the change that partial frames since the last key frame did not compute; None: nothing."""
+    shown: Segmentation | None = None
+    """What the newest frame shows, if it was computed or corrected; None: it was only warped."""
+    steering: Steering = UNSTEERED
 
 
 class Online:
@@ -38,205 +61,179 @@ class Online:
         self.scheduler = settings.scheduler_for("online")
         self.max_change = settings.max_change
         self.corrector = settings.corrector
-        self.motion, self.view_width = settings.motion, settings.motion.view_width
+        self.tracker = Tracker(settings.motion)
         self.palette = settings.palette
         self.partial_scale = settings.partial_scale
         reuses = self.scheduler.reuses
-        self.fusion = settings.fusion if reuses and not isinstance(self.motion, NoMotion) else 0.0
+        self.fusion = settings.fusion if reuses and not isinstance(settings.motion, NoMotion) else 0.0
         self.uses_masks = runtime.has_mask_generator and self.scheduler.refreshes
-        """Whether the mask generator runs. Where no frame is ever partial, motion alone shows what changed."""
+        """True if the mask generator runs. Where no frame is ever partial, motion alone shows what changed."""
         masking = settings.masking if self.uses_masks else replace(settings.masking, gain=1.0)
         self.masking = masking if reuses else replace(masking, spatial="fresh")
 
     def advance(self, value: Any, state: FrameState | None, number: int = 0) -> tuple[FrameResult, FrameState]:
-        """One frame and the state before it in, its result and the state after it out; nothing is remembered here."""
+        """The result of a frame and the state after it, from the state before it."""
         started = time.perf_counter()
         frame = as_frame(value)
-        index = number if frame.index is None else frame.index
-        view = make_view(frame, self.view_width)
         image = cache(lambda: self.runtime.prepare(frame.image))  # carried frames never need it
-        reason = "first frame" if state is None else find_break(frame, state.view.size, state.timing)
-        if state is None or reason:
-            decision, after = self._start(frame, view, image, reason, state)
+        tracked = self.tracker.observe(frame, None if state is None else state.tracked)
+        if state is None or tracked.break_reason:
+            decision, after = self._start(frame, tracked, image, state)
         elif not self.fusion and state.steering.steer(self.scheduler, self.max_change).foresee(state.memory):
-            decision, after = self._foreseen(frame, view, image, state)
+            decision, after = self._compute_foreseen(frame, tracked, image, state)
         else:
-            decision, after = self._follow(frame, view, image, state, number)
-        latency = 1000 * (time.perf_counter() - started)
-        level, keep = decision.level, decision.keep
-        shown = decision.answer.shown.copy()  # the state keeps its own
-        cost = self.runtime.cost(frame.size, level, keep, self.partial_scale, self.uses_masks)
-        for_audit = state is not None and decision.audit is not None and self._would_correct(state)
-        cost = add_cost(cost, self.corrector if decision.answer.corrected or for_audit else None, frame.size)
-        result = FrameResult(
-            labels=shown.labels,
-            level=level,
-            reason=decision.reason,
-            distortion=decision.evidence.distortion,
-            drift=decision.evidence.drift,
-            keep=keep,
-            latency_ms=latency,
-            motion=decision.motion,
-            cost=cost,
-            index=index,
-            time=frame.time,
-            image=frame.image,
+            tracked = self.tracker.add_motion(tracked, state.tracked)
+            if tracked.break_reason:
+                decision, after = self._start(frame, tracked, image, state)
+            else:
+                decision, after = self._follow(frame, tracked, image, state, number)
+        result = make_result(
+            self.runtime,
+            self.palette,
+            frame,
+            number,
+            decision.shown.copy(),  # the state keeps its own
+            decision.level,
+            decision.reason,
+            latency_ms=1000 * (time.perf_counter() - started),
+            computed=decision.level is not Level.CARRY,
+            motion="none" if decision.changed is None else self.tracker.estimator.name,
             changed=None if decision.changed is None else decision.changed.copy(),
-            palette=self.palette,
-            anchor_distance=after.distance,
-            corrected=decision.answer.mask is not None,
-            probability=shown.probability,
+            drift=decision.drift,
+            keep=decision.keep,
+            scale=self.partial_scale,
+            masked=self.uses_masks,
+            corrector=self.corrector if decision.ran_corrector else None,
+            distance=after.lookback.distance,
             audit=decision.audit,
         )
         return result, after
 
     def _start(
-        self, frame: Frame, view: View, image: Prepare, reason: str, before: FrameState | None
+        self, frame: Frame, tracked: TrackedFrame, image: Prepare, before: FrameState | None
     ) -> tuple[_Decision, FrameState]:
-        """A key frame that owes nothing to the frames before."""
+        """A key frame that takes nothing from the frames before."""
         # Encoded first: a network may write on its input.
         encoded = self.runtime.encode(image()) if self.uses_masks else None
         output = self.runtime.full(image())
-        shown = read_segmentation(self.runtime, output.logits, frame.size)
-        decision = _Decision(Level.KEY, reason, Evidence(math.nan, 0.0), self._all_blocks, "none", None, Answer(shown))
-        return decision, FrameState(
-            view=view,
-            anchor_view=view,
-            timing=Timing(frame.time),
-            features=output.features,
-            logits=output.logits,
-            encoded=encoded,
-            labels=shown.labels,
-            flow=None,
-            stale=None,
-            unrefreshed=None,
-            memory=AFTER_FIRST_FRAME,
-            probability=shown.probability,
-            evidence=self._evidence(frame, shown, output.logits),
-            settled=decision.answer,
-            steering=Steering() if before is None else before.steering.restart(),
+        anchor = self._make_anchor(output.logits, frame)
+        steering = Steering() if before is None else before.steering.restart()
+        state = FrameState(
+            tracked,
+            anchor,
+            Lookback(tracked.view),
+            output.features,
+            output.logits,
+            encoded,
+            shown=anchor.shown,
+            steering=steering,
         )
+        return _Decision(Level.KEY, tracked.break_reason, anchor.shown, self._all_blocks), state
 
-    def _foreseen(self, frame: Frame, view: View, image: Prepare, state: FrameState) -> tuple[_Decision, FrameState]:
-        """A key frame that was decided without looking at it; motion is found for its audit alone, and seldom."""
-        decision, after = self._start(frame, view, image, self.scheduler.name, state)
-        memory = self.scheduler.remember(Level.KEY, decision.evidence, state.memory)
-        audit = None
+    def _compute_foreseen(
+        self, frame: Frame, tracked: TrackedFrame, image: Prepare, state: FrameState
+    ) -> tuple[_Decision, FrameState]:
+        """A key frame that was decided without looking at it. Only its audit, which is rare, needs motion."""
+        decision, after = self._start(frame, tracked, image, state)
+        memory = self.scheduler.remember(Level.KEY, Evidence(float("nan"), 0.0), state.memory)
+        audit, ran_corrector = None, False
         if state.memory.since_key and state.steering.is_due(self.max_change):
-            step = find_step(self.motion, state.view, view)
-            if not step.is_cut:
-                audit = self._audit(
-                    frame, decision.answer.shown.labels, state, step.flow, self._find_flow(view, state, step.flow)
-                )
-        steering = state.steering.follow(audit, self.max_change)
-        after = replace(after, memory=memory, timing=state.timing.next(frame), steering=steering)
-        return decision._replace(audit=audit), after
+            moved = self.tracker.add_motion(tracked, state.tracked)
+            if not moved.break_reason:
+                audit = self._audit(frame, moved, decision.shown.labels, state, self._look_back(moved, state))
+                ran_corrector = self._would_correct(state)
+        after = replace(after, memory=memory, steering=state.steering.follow(audit, self.max_change))
+        decision = decision._replace(reason=self.scheduler.name, audit=audit, ran_corrector=ran_corrector)
+        return decision, after
 
     def _follow(
-        self, frame: Frame, view: View, image: Prepare, state: FrameState, number: int
+        self, frame: Frame, tracked: TrackedFrame, image: Prepare, state: FrameState, number: int
     ) -> tuple[_Decision, FrameState]:
         """Motion, masks, level; then the whole network, the kept part of it blended with what was, or no network."""
-        step = find_step(self.motion, state.view, view)
-        if step.is_cut:
-            return self._start(frame, view, image, "cut", state)
-        flow = self._find_flow(view, state, step.flow)
+        lookback = self._look_back(tracked, state)
         encoded = self.runtime.encode(image()) if self.uses_masks else None
-        masks = self._masks(encoded, state, step, flow)
-        unrefreshed = None if state.unrefreshed is None else warp(state.unrefreshed, step.flow)
+        masks = self._make_masks(encoded, tracked, state, lookback.flow)
+        unrefreshed = None if state.unrefreshed is None else warp(state.unrefreshed, tracked.flow)
         drift = masks.changed if unrefreshed is None else masks.changed + unrefreshed
         evidence = Evidence(float(masks.changed.mean()), float(drift.mean()))
         scheduler = state.steering.steer(self.scheduler, self.max_change)
         level = Level(scheduler.decide(evidence, state.memory))
-        keep, audit = self._no_blocks, None
-        after = replace(
-            state,
-            view=view,
-            timing=state.timing.next(frame),
-            flow=flow,
-            stale=masks.changed,
-            unrefreshed=unrefreshed,
-            memory=scheduler.remember(level, evidence, state.memory),
-            distance=state.distance + 1,
+        memory = scheduler.remember(level, evidence, state.memory)
+        after = replace(state, tracked=tracked, lookback=lookback, unrefreshed=unrefreshed, memory=memory)
+        decided = _Decision(
+            level, self.scheduler.name, state.anchor.shown, self._no_blocks, masks.changed, evidence.drift
         )
         if level is Level.CARRY:
-            answer = self._carry(frame, state, step.flow, flow)
-            after = replace(after, settled=answer if answer.corrected else None)
-        else:
-            if level is Level.KEY:
-                keep, unrefreshed = self._all_blocks, None
-                output = self.runtime.full(image())
-                logits = self._fuse(output.logits, state.logits, flow, masks.changed)
-            else:
-                used = self.masking(masks, number)
-                output = self.runtime.partial(image(), used, state.features, flow, self.partial_scale)
-                keep, logits, unrefreshed = used.keep, output.logits, drift * (1 - used.changed)
-            answer = Answer(read_segmentation(self.runtime, logits, frame.size))
-            shown = answer.shown
-            if level is Level.KEY and self.scheduler.reuses:
-                if not self._would_correct(state) or state.steering.is_due(self.max_change):
-                    audit = self._audit(frame, shown.labels, state, step.flow, flow)
-                after = replace(after, steering=state.steering.follow(audit, self.max_change))
-            after = replace(
-                after,
-                features=output.features,
-                logits=logits,
-                encoded=encoded,
-                labels=shown.labels,
-                anchor_view=view,
-                flow=None,
-                stale=None,
-                unrefreshed=unrefreshed,
-                probability=shown.probability,
-                evidence=self._evidence(frame, shown, logits),
-                settled=answer,
-                distance=0,
+            shown, ran_corrector = self._carry(frame, tracked, state, lookback.flow)
+            return decided._replace(shown=shown, ran_corrector=ran_corrector), replace(
+                after, shown=shown if ran_corrector else None
             )
-        changed = masks.changed if answer.mask is None else answer.mask
-        decision = _Decision(level, self.scheduler.name, evidence, keep, self.motion.name, changed, answer, audit)
-        return decision, after
+        if level is Level.KEY:
+            output = self.runtime.full(image())
+            logits = self._fuse(output.logits, state.logits, lookback.flow, masks.changed)
+            keep, unrefreshed = self._all_blocks, None
+        else:
+            used = self.masking(masks, number)
+            output = self.runtime.partial(image(), used, state.features, lookback.flow, self.partial_scale)
+            keep, logits, unrefreshed = used.keep, output.logits, drift * (1 - used.changed)
+        anchor, audit = self._make_anchor(logits, frame), None
+        if level is Level.KEY and self.scheduler.reuses:
+            if not self._would_correct(state) or state.steering.is_due(self.max_change):
+                audit = self._audit(frame, tracked, anchor.labels, state, lookback)
+            after = replace(after, steering=state.steering.follow(audit, self.max_change))
+        after = replace(
+            after,
+            tracked=tracked.as_computed(),
+            anchor=anchor,
+            lookback=Lookback(tracked.view),
+            features=output.features,
+            logits=logits,
+            encoded=encoded,
+            unrefreshed=unrefreshed,
+            shown=anchor.shown,
+        )
+        ran_corrector = audit is not None and self._would_correct(state)
+        return decided._replace(shown=anchor.shown, keep=keep, audit=audit, ran_corrector=ran_corrector), after
 
-    def _find_flow(self, view: View, state: FrameState, step: Flow | None) -> Flow | None:
-        """From a frame to the last computed one, given the way to the frame before."""
-        flow = compose(state.flow, step)
-        return refine_flow(self.motion, flow, state.anchor_view, view, state.distance + 1)
+    def _look_back(self, tracked: TrackedFrame, state: FrameState) -> Lookback:
+        return state.lookback.extend(tracked.flow).refine(self.tracker.estimator, tracked.view)
 
-    def _audit(self, frame: Frame, labels: Labels, state: FrameState, step: Flow | None, flow: Flow | None) -> Audit:
-        """What a key frame says, fused as it is shown, against what it would have shown without the network."""
-        carried = self._carry(frame, state, step, flow).shown.labels
-        return compare(carried, labels, state.distance + 1, state.steering.flicker)
+    def _audit(
+        self, frame: Frame, tracked: TrackedFrame, labels: Labels, state: FrameState, lookback: Lookback
+    ) -> Audit:
+        """The labels of a key frame, as shown, against those it would have shown without the network."""
+        carried, _ = self._carry(frame, tracked, state, lookback.flow)
+        return compare(carried.labels, labels, lookback.distance, state.steering.flicker)
 
-    def _carry(self, frame: Frame, state: FrameState, step: Flow | None, flow: Flow | None) -> Answer:
-        """The last computed labels, warped.
+    def _carry(
+        self, frame: Frame, tracked: TrackedFrame, state: FrameState, flow: Flow | None
+    ) -> tuple[Segmentation, bool]:
+        """What a frame shows without the network, and whether the corrector ran on it.
 
         With a corrector every second frame is corrected; the others are warped from the frame before, which is nearly
         as good as correcting them, at half the cost.
         """
-        threshold = self.runtime.threshold
-        if self.corrector is not None and state.settled is not None:
-            shown, mask, _ = state.settled
-            return Answer(warp_segmentation(shown, step, threshold), None if mask is None else warp(mask, step))
-        before = Segmentation(state.labels, state.probability)
-        shown, mask = warp_corrected(self.corrector, before, state.evidence, flow, frame.image, threshold)
-        return Answer(shown, mask, mask is not None)
+        if self.corrector is not None and state.shown is not None:
+            return warp_segmentation(state.shown, tracked.flow, self.runtime.threshold), False
+        shown = carry_corrected(self.corrector, state.anchor, flow, frame.image)
+        return shown, shown.correction is not None
 
     def _would_correct(self, state: FrameState) -> bool:
-        """Whether carrying a frame after this state runs the corrector."""
-        return self.corrector is not None and state.evidence is not None and state.settled is None
+        """True if carrying a frame after this state runs the corrector."""
+        return self.corrector is not None and state.anchor.evidence is not None and state.shown is None
 
-    def _evidence(self, frame: Frame, shown: Segmentation, logits: Any) -> AnchorEvidence | None:
-        if self.corrector is None:
-            return None
-        array = read_logits(self.runtime, logits, shown)
-        return make_evidence(shrink_view(frame.image), shown, array, self.corrector.num_classes)
+    def _make_anchor(self, logits: Any, frame: Frame) -> Anchor:
+        return make_anchor(self.runtime, logits, frame, self.corrector, for_blending=False)
 
-    def _masks(self, encoded: Any, state: FrameState, step: Step, flow: Flow | None) -> Masks:
+    def _make_masks(self, encoded: Any, tracked: TrackedFrame, state: FrameState, flow: Flow | None) -> Masks:
         """What changed since the last computed frame, by the mask generator or by what motion leaves unexplained."""
         if self.uses_masks:
             return self.runtime.compare(state.encoded, encoded, flow)
-        return Masks(self._all_blocks, add_change(state.stale, step.residual, step.flow))
+        assert tracked.change is not None
+        return Masks(self._all_blocks, tracked.change)
 
     def _fuse(self, now: Any, before: Any, flow: Flow | None, changed: Map) -> Any:
-        """Two looks at the same thing are better than one, as far as it is the same thing."""
+        """Average the logits with those of the frame before, as far as they show the same."""
         if not self.fusion:
             return now
         share: Map = self.fusion * np.clip(1 - 2 * changed, 0, 1)
@@ -252,13 +249,13 @@ class Online:
 
 
 class _Decision(NamedTuple):
-    """The level of a frame, what it was based on, and what it shows."""
+    """The level of a frame, what it was based on, and what the frame shows."""
 
     level: Level
     reason: str
-    evidence: Evidence
+    shown: Segmentation
     keep: tuple[bool, ...]
-    motion: str
-    changed: Map | None
-    answer: Answer
+    changed: Map | None = None
+    drift: float = 0.0
     audit: Audit | None = None
+    ran_corrector: bool = False

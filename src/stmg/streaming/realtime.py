@@ -9,249 +9,249 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from stmg.streaming.anchors import Anchor, carry_corrected, compute_anchor
-from stmg.streaming.audit import Audit, Steering, compare
-from stmg.streaming.continuity import Timing, find_break, find_step
-from stmg.streaming.correction import add_cost
-from stmg.streaming.cost import Cost
-from stmg.streaming.flow import Flow, Map, compose, find_positions, is_outside
-from stmg.streaming.foreground import Segmentation
-from stmg.streaming.motion import View, make_view, measure_change, refine_flow
+from stmg.streaming.anchors import Anchor, carry_corrected, make_anchor
+from stmg.streaming.audit import UNSTEERED, Audit, Steering, compare
+from stmg.streaming.flow import find_positions, is_outside
+from stmg.streaming.motion import View, measure_change
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
+from stmg.streaming.segmentation import Segmentation
 from stmg.streaming.settings import Settings
-from stmg.streaming.state import FrameResult
+from stmg.streaming.state import FrameResult, make_result
+from stmg.streaming.tracker import Lookback, TrackedFrame, Tracker
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import IGNORE, Labels
 
-# Mean change since the last frame given to the network above which the next one is worth computing. A still scene under
+# Mean change since the last frame given to the network above which the next one is given to it. A still scene under
 # sensor noise stays below.
-WORTH = 0.04
-LAST = 19  # the lowest priority of a thread
-LONGEST = 30  # frames after which a run is worth it in any case: what change does not show cannot last
+MIN_CHANGE_TO_RUN = 0.04
+MAX_AGE = 30  # frames after which the network runs in any case: what change does not show cannot last
+LOWEST_PRIORITY = 19  # of a thread
 
 
-@dataclass
-class _Reference:
-    """A frame that was given to the network, and how the newest frame follows from it."""
+class NetworkResult(NamedTuple):
+    """What the network gives for a frame, computed in the background."""
 
-    anchor: Future[Anchor]
-    view: View
+    anchor: Anchor
+    audit: Audit | None
+    """Of the labels that were shown for the frame meanwhile; None where there were none of its scene."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A frame that was given to the network."""
+
+    future: Future[NetworkResult]
+    lookback: Lookback
+    """From the newest frame to it, as long as no break lies between them."""
     scene: int
-    flow: Flow | None = None
-    """From the newest frame to it."""
-    age: int = 0
-    """Frames since it."""
-    answer: Labels | None = None
-    """What was shown for it while the network had just begun; None if that was of another scene, or nothing."""
-    answer_age: int = 0
-    """Of the anchor that was shown then."""
-    charged: bool = False
-    """Whether a frame has what it costs."""
+
+    def extend(self, tracked: TrackedFrame, scene: int) -> Run:
+        """The run as seen from the next frame, of this scene."""
+        if self.scene == scene:
+            return replace(self, lookback=self.lookback.extend(tracked.flow))
+        return replace(self, lookback=self.lookback._replace(distance=self.lookback.distance + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class RealtimeState:
+    """Everything a frame leaves for the next one of its stream."""
+
+    tracked: TrackedFrame | None = None
+    """The newest frame; None before the first."""
+    scene: int = 0
+    """How many breaks there were."""
+    shown: Run | None = None
+    """The run whose labels are shown."""
+    running: Run | None = None
+    """The run that is under way or has just finished."""
+    steering: Steering = UNSTEERED
+
+    def follow(self, tracked: TrackedFrame) -> RealtimeState:
+        """The state with the next frame tracked."""
+        broken = bool(tracked.break_reason)
+        scene, steering = self.scene + broken, self.steering.restart() if broken else self.steering
+        shown, running = (None if run is None else run.extend(tracked, scene) for run in (self.shown, self.running))
+        return RealtimeState(tracked, scene, shown, running, steering)
 
 
 class Realtime:
-    """The loop of a live stream. Only the first frame waits for the network, as there is nothing to show before it.
+    """The loop of a live stream without its memory: `advance` takes the state before a frame and gives the one after.
 
-    executor: runs the network. Streams that share one share its workers; a stream never has more than one run waiting.
-    worth: mean change since the last computed frame above which another run is worth it.
-    longest: frames after which one is in any case.
+    Only the first frame waits for the network, as there is nothing to show before it.
+
+    submit: runs a function in the background, as an executor does. A stream never has more than one run waiting.
+    min_change: mean change since the last computed frame from which the network runs again.
+    max_age: frames after which it runs in any case.
     """
 
     def __init__(
         self,
         runtime: Runtime,
         settings: Settings,
-        executor: Executor | None = None,
+        submit: Callable[..., Future[Any]],
         clock: Callable[[], float] = time.perf_counter,
-        worth: float = WORTH,
-        longest: int = LONGEST,
+        min_change: float = MIN_CHANGE_TO_RUN,
+        max_age: int = MAX_AGE,
     ) -> None:
-        self.runtime, self.settings, self.motion = runtime, settings, settings.motion
-        self.longest = longest
+        self.runtime, self.settings, self.tracker = runtime, settings, Tracker(settings.motion)
+        self.min_change, self.max_age = min_change, max_age
+        self._submit, self._clock = submit, clock
+
+    def advance(self, value: Any, state: RealtimeState, number: int = 0) -> tuple[FrameResult, RealtimeState]:
+        """The result of a frame and the state after it, from the state before it; raises errors of the network."""
+        arrived, frame = self._clock(), as_frame(value)
+        tracked = self.tracker.track(frame, state.tracked)
+        state, audit, computed = self._take_over(state.follow(tracked))
+        is_first = state.shown is None
+        if is_first:
+            state = self._start_run(frame, tracked.view, state, None)
+            assert state.running is not None
+            state.running.future.result()  # waits
+            state, audit, computed = self._take_over(state)
+        state = self._refine(state, tracked.view)
+        runs = is_first or (state.running is None and self._is_worth_a_run(tracked.view, state))
+        shown, ran_corrector = self._show(frame, state)
+        assert state.shown is not None
+        stale, age = state.shown.scene != state.scene, state.shown.lookback.distance
+        if runs and not is_first:
+            labels = None if stale else shown.labels.copy()  # the caller may write on what it gets
+            state = self._start_run(frame, tracked.view, state, labels, age)
+        result = make_result(
+            self.runtime,
+            self.settings.palette,
+            frame,
+            number,
+            shown,
+            Level.KEY if age == 0 and not stale else Level.CARRY,
+            tracked.break_reason or "realtime",
+            latency_ms=1000 * (self._clock() - arrived),
+            computed=computed,
+            motion="none" if tracked.residual is None else self.tracker.estimator.name,
+            changed=tracked.residual,
+            executed=Level.KEY if runs else Level.CARRY,
+            corrector=self.settings.corrector if ran_corrector else None,
+            distance=age,
+            stale=stale,
+            audit=audit,
+        )
+        return result, state
+
+    def _take_over(self, state: RealtimeState) -> tuple[RealtimeState, Audit | None, bool]:
+        """Show the run that is under way if it has finished. Its audit counts if its scene still goes on.
+
+        A run of a scene that is over is stale, but newer than what was shown. Where every frame is a cut there is no
+        other.
+        """
+        if state.running is None or not state.running.future.done():
+            return state, None, False
+        taken = state.running
+        audit = taken.future.result().audit  # raises what went wrong
+        audit = None if taken.scene != state.scene else state.steering.add_flicker(audit)
+        steering = state.steering
+        if audit is not None:
+            steering = steering.follow(audit, self.settings.max_change)
+        return replace(state, shown=taken, running=None, steering=steering), audit, True
+
+    def _start_run(
+        self, frame: Frame, view: View, state: RealtimeState, labels: Labels | None, age: int = 0
+    ) -> RealtimeState:
+        """Give a frame to the network. `labels`, which are shown for it now, `age` frames old, will be audited."""
+        future = self._submit(_run_network, self.runtime, self.settings, frame, labels, age)
+        return replace(state, running=Run(future, Lookback(view), state.scene))
+
+    def _refine(self, state: RealtimeState, view: View) -> RealtimeState:
+        """The state with the flow to the run that is shown fitted to both ends."""
+        if state.shown is None or state.shown.scene != state.scene:
+            return state
+        lookback = state.shown.lookback.refine(self.tracker.estimator, view)
+        return replace(state, shown=replace(state.shown, lookback=lookback))
+
+    def _is_worth_a_run(self, view: View, state: RealtimeState) -> bool:
+        shown = state.shown
+        if shown is None or shown.scene != state.scene or shown.lookback.distance >= self.max_age:
+            return True
+        flow = shown.lookback.flow
+        change = measure_change(shown.lookback.view, view, flow)
+        change[is_outside(find_positions(flow, change.shape), change.shape)] = 1
+        return float(change.mean()) > self.min_change * state.steering.factor
+
+    def _show(self, frame: Frame, state: RealtimeState) -> tuple[Segmentation, bool]:
+        """What a frame shows, and whether the corrector ran on it."""
+        assert state.shown is not None
+        anchor, flow = state.shown.future.result().anchor, state.shown.lookback.flow
+        if state.shown.scene != state.scene:
+            return _keep_showing(anchor.shown, frame.size), False
+        corrector = self.settings.corrector if state.shown.lookback.distance else None
+        shown = carry_corrected(corrector, anchor, flow, frame.image)
+        return shown if flow is not None else shown.copy(), shown.correction is not None
+
+
+class RealtimeStream:
+    """A live stream: its state, and the executor that runs the network.
+
+    executor: streams that share one share its workers; if none is given, the stream has a worker of its own.
+    options: those of `Realtime`.
+    """
+
+    def __init__(
+        self, runtime: Runtime, settings: Settings, executor: Executor | None = None, **options: Any
+    ) -> None:
         self._own = None
         if executor is None:
-            self._own = ThreadPoolExecutor(1, thread_name_prefix="stmg-network", initializer=step_back)
-        self._executor = executor if executor is not None else self._own
-        self._clock, self.worth = clock, worth
-        self.reset()
+            executor = self._own = ThreadPoolExecutor(
+                1, thread_name_prefix="stmg-network", initializer=lower_thread_priority
+            )
+        self._loop = Realtime(runtime, settings, executor.submit, **options)
+        self._state, self._number = RealtimeState(), 0
 
-    def reset(self) -> None:
-        """Forget the stream; a run that is under way is not shown."""
-        self._before: View | None = None
-        self._timing = Timing(None)
-        self._shown: _Reference | None = None
-        self._running: _Reference | None = None
-        self._scene = 0
-        self._number = 0
-        self._counted: tuple[int, int] | None = None  # size of the last frame whose cost was counted
-        self._owed: Cost | None = Cost()  # of finished runs that could not be counted when they began
-        self._steering = Steering()
-
-    def close(self) -> None:
-        """Wait for a run that is under way and let the worker end."""
-        if self._own is not None:
-            self._own.shutdown(wait=True, cancel_futures=True)
+    def step(self, frame: Any) -> FrameResult:
+        """Answer the next frame at once; raises errors of the network."""
+        result, self._state = self._loop.advance(frame, self._state, self._number)
+        self._number += 1
+        return result
 
     def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
         """Results of all frames, each as soon as it comes."""
-        self.reset()
         try:
             for frame in frames:
                 yield self.step(frame)
         finally:
             self.close()
 
-    def step(self, value: Any) -> FrameResult:
-        """Answer a frame at once, with the newest labels there are; errors of the network are raised here."""
-        arrived, frame = self._clock(), as_frame(value)
-        view, flow, residual, reason = make_view(frame, self.motion.view_width), None, None, "realtime"
-        broken = "first frame" if self._before is None else find_break(frame, self._before.size, self._timing)
-        if self._before is not None and not broken:
-            step = find_step(self.motion, self._before, view)
-            broken, flow, residual = "cut" if step.is_cut else "", step.flow, step.residual
-        if broken:
-            self._scene, reason = self._scene + 1, broken
-            self._steering = self._steering.restart()
-        for reference in (self._shown, self._running):
-            if reference is not None:
-                reference.age += 1
-                if reference.scene == self._scene:
-                    reference.flow = compose(reference.flow, flow)
-        audit = self._take_over()
-        shown = self._shown
-        if shown is not None and shown.scene == self._scene:
-            shown.flow = refine_flow(self.motion, shown.flow, shown.view, view, shown.age)
-        started = self._start(frame, view)
-        if self._shown is None:
-            assert self._running is not None
-            self._running.anchor.result()
-            self._take_over()
-        self._before, self._timing = view, self._timing.next(frame)
-        result = self._result(frame, reason, residual, started, audit, arrived)
-        self._number += 1
-        return result
-
-    def _take_over(self) -> Audit | None:
-        """Show the anchor that is finished; what it says against what was shown for it.
-
-        One whose scene is over is stale, but newer than what was shown: where every frame is a cut there is no other.
-        """
-        if self._running is None or not self._running.anchor.done():
-            return None
-        taken, self._running = self._running, None
-        anchor = taken.anchor.result()  # raises what went wrong
-        self._shown = taken
-        self._charge(taken)
-        if taken.answer is None or taken.scene != self._scene:
-            taken.answer = None
-            return None
-        audit = compare(taken.answer, anchor.labels, taken.answer_age, self._steering.flicker)
-        self._steering = self._steering.follow(audit, self.settings.max_change)
-        taken.answer = None  # as large as a frame, and done with
-        return audit
-
-    def _start(self, frame: Frame, view: View) -> bool:
-        """Give the newest frame to the network, if it is free and something changed."""
-        if self._running is not None or not self._is_worth(view):
-            return False
-        assert self._executor is not None
-        is_counted = frame.size == self._counted
-        future = self._executor.submit(self._compute, frame)
-        self._running = _Reference(future, view, self._scene)
-        if is_counted:  # else it is charged when it is finished
-            self._charge(self._running)
-        return True
-
-    def _compute(self, frame: Frame) -> Anchor:
-        anchor = compute_anchor(self.runtime, frame, self.settings.corrector)
-        # What a frame costs may be counted on a pass of the network, once per size: here no frame waits for it.
-        self._count(frame.size)
-        self._counted = frame.size
-        return anchor
-
-    def _count(self, size: tuple[int, int]) -> Cost | None:
-        return self.runtime.cost(size, Level.KEY, (True,) * self.runtime.num_blocks, 1.0, masked=False)
-
-    def _charge(self, reference: _Reference) -> None:
-        """Have the frame that is being answered pay for a run, unless one has."""
-        if not reference.charged:
-            cost, reference.charged = self._count(reference.view.size), True
-            self._owed = None if cost is None or self._owed is None else self._owed.plus(cost)
-
-    def _is_worth(self, view: View) -> bool:
-        shown = self._shown
-        if shown is None or shown.scene != self._scene or shown.age >= self.longest:
-            return True
-        change = measure_change(shown.view, view, shown.flow)
-        change[is_outside(find_positions(shown.flow, change.shape), change.shape)] = 1
-        return float(change.mean()) > self.worth * self._steering.factor
-
-    def _result(
-        self,
-        frame: Frame,
-        reason: str,
-        residual: Map | None,
-        started: bool,
-        audit: Audit | None,
-        arrived: float,
-    ) -> FrameResult:
-        assert self._shown is not None
-        anchor, stale = self._shown.anchor.result(), self._shown.scene != self._scene
-        corrector, mask = self.settings.corrector if self._shown.age else None, None
-        if stale:
-            answer = _still(anchor.shown, frame.size)
-        else:
-            answer, mask = carry_corrected(corrector, anchor, self._shown.flow, frame.image)
-        if stale or self._shown.flow is None:
-            answer = answer.copy()  # the caller may write on what it gets
-        if started and self._running is not None and not stale:
-            self._running.answer, self._running.answer_age = answer.labels.copy(), self._shown.age
-        level = Level.KEY if self._shown.age == 0 and not stale else Level.CARRY
-        blocks = (level is Level.KEY,) * self.runtime.num_blocks
-        cost, self._owed = self._owed, Cost()
-        cost = add_cost(cost, None if mask is None else corrector, frame.size)
-        return FrameResult(
-            labels=answer.labels,
-            level=level,
-            reason=reason,
-            distortion=float("nan") if residual is None else float(residual.mean()),
-            drift=0.0,
-            keep=blocks,
-            latency_ms=1000 * (self._clock() - arrived),
-            motion="none" if residual is None else self.motion.name,
-            cost=cost,
-            index=self._number if frame.index is None else frame.index,
-            time=frame.time,
-            image=frame.image,
-            changed=residual if mask is None else mask,
-            corrected=mask is not None,
-            palette=self.settings.palette,
-            anchor_distance=self._shown.age,
-            stale=stale,
-            probability=answer.probability,
-            audit=audit,
-        )
+    def close(self) -> None:
+        """Wait for a run that is under way and let the stream's own worker end."""
+        if self._own is not None:
+            self._own.shutdown(wait=True, cancel_futures=True)
 
 
-def step_back() -> None:
+def _run_network(
+    runtime: Runtime, settings: Settings, frame: Frame, labels: Labels | None, age: int
+) -> NetworkResult:
+    """Compute a frame, and audit the labels that were shown for it."""
+    logits = runtime.full(runtime.prepare(frame.image)).logits
+    anchor = make_anchor(runtime, logits, frame, settings.corrector, for_blending=False)
+    return NetworkResult(anchor, None if labels is None else compare(labels, anchor.labels, age))
+
+
+def lower_thread_priority() -> None:
     """Let other threads come before this one and those it starts, where the system has priorities of threads.
 
     Without it the threads of the network share the cores with the frame that is to be answered at once.
     """
     if sys.platform == "linux":
         with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LAST)
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
 
 
-def _still(shown: Segmentation, size: tuple[int, int]) -> Segmentation:
+def _keep_showing(shown: Segmentation, size: tuple[int, int]) -> Segmentation:
     """What was shown of another scene; no labels and no foreground at all where it does not fit."""
     if shown.labels.shape == size:
-        return shown
-    nowhere = None if shown.probability is None else np.zeros(size, np.float32)
-    return Segmentation(np.full(size, IGNORE, np.uint8), nowhere)
+        return shown.copy()
+    nothing = None if shown.probability is None else np.zeros(size, np.float32)
+    return Segmentation(np.full(size, IGNORE, np.uint8), nothing)

@@ -10,6 +10,8 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from stmg.errors import SettingsError
 
+WINDOWS_AHEAD = 2  # windows that offline computes while the next one is read
+
 
 class Level(StrEnum):
     """How much of the network runs on a frame."""
@@ -269,3 +271,20 @@ def scheduler_from_fields(fields: Mapping[str, object]) -> Scheduler:
     """Build a scheduler from its name and its fields, as cards and settings files hold them."""
     options = {name: value for name, value in fields.items() if name != "name"}
     return make_scheduler(str(fields["name"]), **options)  # type: ignore[arg-type]
+
+
+def limit_delay(scheduler: Scheduler, delay: int) -> Scheduler:
+    """The scheduler with anchors so near each other that no result of an offline stream lags by more frames.
+
+    A frame waits until its window is read, and `WINDOWS_AHEAD` more that are computed meanwhile.
+    """
+    longest = (delay + 1) // (WINDOWS_AHEAD + 1)
+    if longest < 1:
+        raise SettingsError(f"delay is at least {WINDOWS_AHEAD} frames; got {delay}")
+    if isinstance(scheduler, DriftBudget):
+        return replace(scheduler, longest=min(scheduler.longest, longest))
+    if isinstance(scheduler, FixedPeriod):
+        return replace(scheduler, period=min(scheduler.period, longest))
+    if isinstance(scheduler, AlwaysKey):
+        return scheduler
+    raise SettingsError(f"delay needs a scheduler of a known longest window: drift or fixed; got {scheduler.name}")

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stmg.errors import SettingsError
-from stmg.streaming.delay import limit_delay
-from stmg.streaming.schedulers import DriftBudget, Scheduler, require_drift_budget
+from stmg.streaming.schedulers import DriftBudget, Scheduler, limit_delay, require_drift_budget
 from stmg.streaming.values import (
     ACTIVATIONS,
     PRECISIONS,

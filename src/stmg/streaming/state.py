@@ -1,79 +1,28 @@
-"""What flows through a stream: the state from frame to frame, and the result of each."""
+"""What comes out of a stream: the result of each frame, built in one function for all modes."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.streaming.audit import UNSTEERED, Audit, Steering
-from stmg.streaming.continuity import Timing
-from stmg.streaming.correction import AnchorEvidence
+from stmg.streaming.audit import Audit
+from stmg.streaming.correction import Corrector, add_cost
 from stmg.streaming.cost import Cost
-from stmg.streaming.flow import Flow, Map
-from stmg.streaming.foreground import Segmentation
-from stmg.streaming.motion import View
-from stmg.streaming.schedulers import Level, Memory
-from stmg.video.frames import Image
+from stmg.streaming.flow import Map
+from stmg.streaming.runtime import Runtime
+from stmg.streaming.schedulers import Level
+from stmg.streaming.segmentation import Segmentation
+from stmg.video.frames import Frame, Image
 from stmg.video.labels import Labels
 from stmg.video.overlay import draw_labels
 
 
-class Answer(NamedTuple):
-    """What a frame shows."""
-
-    shown: Segmentation
-    mask: Map | None = None
-    """The corrector's, of this frame or warped from the one before; None: it had no part in this."""
-    corrected: bool = False
-    """Whether the corrector ran on this very frame."""
-
-
-@dataclass(frozen=True, slots=True)
-class FrameState:
-    """Everything a frame leaves for the next one of its stream.
-
-    What is expensive (features, labels, encoder features) belongs to the last frame that was *computed*; `flow`
-    leads from the newest frame back to it, so a long run of carried frames is sampled once, not blurred at each step.
-    """
-
-    view: View
-    """The newest frame, small and gray."""
-    anchor_view: View
-    """The last computed frame, likewise."""
-    timing: Timing
-    """When it was taken."""
-    features: Any
-    """Backbone features of the last computed frame, in the runtime's own arrays; None if nothing can blend them."""
-    logits: Any
-    """Logits of the last computed frame, in the runtime's own arrays."""
-    encoded: Any
-    """The mask generator's features of the last computed frame; None without a mask generator."""
-    labels: Labels
-    """(H, W) of the last computed frame."""
-    flow: Flow | None
-    """From the newest frame to the last computed one; None if they are the same or nothing moves."""
-    stale: Map | None
-    """(h, w) in [0, 1]: how much of each cell the last computed frame no longer explains; None: this is that frame."""
-    unrefreshed: Map | None
-    """(h, w): the change that partial frames since the last key frame did not compute; None: nothing."""
-    memory: Memory
-    """What the scheduler remembers."""
-    probability: Map | None = None
-    """(H, W) of the foreground in the last computed frame; None where the network has several classes."""
-    evidence: AnchorEvidence | None = None
-    """What a corrector needs of the last computed frame; None without one."""
-    settled: Answer | None = None
-    """What the newest frame shows, if it was computed or corrected; None: it was only warped."""
-    distance: int = 0
-    """Frames from the newest one to the last computed one."""
-    steering: Steering = UNSTEERED
-    """How audits have changed the budget."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FrameResult:
     """The segmentation of one frame."""
 
@@ -92,8 +41,8 @@ class FrameResult:
     """From the frame handed in to the labels handed out."""
     motion: str
     """The estimator of its flow, like dis or dis-fine; none where no flow was needed."""
-    cost: Cost | None
-    """What was executed for this frame; None where it cannot be counted."""
+    count_cost: Callable[[], Cost | None] = field(repr=False)
+    """Counts `cost`. Of a new frame size that may take a pass of the network, so it is put off until somebody asks."""
     index: int
     """Position in the stream, as the source counts or, failing that, as frames were handed in."""
     time: float | None
@@ -102,17 +51,24 @@ class FrameResult:
     changed: Map | None = field(repr=False)
     """The spatial mask; None where none was needed."""
     palette: NDArray[np.uint8] = field(repr=False)
+    computed: bool = False
+    """True on the first frame that shows a new result of the network."""
     anchor_distance: int = 0
     """Frames to the computed frame that the labels come from; offline, to the nearer of the two."""
     stale: bool = False
-    """Whether the labels are still those of another scene: realtime, after a cut, until the network has answered."""
+    """True while the labels are those of another scene: realtime, after a cut, until the network has answered."""
     corrected: bool = False
-    """Whether the corrector has changed what was carried, on this frame or on the one before, which this one is then
-    warped from; `changed` is then its mask."""
+    """True if the corrector has changed what was carried, on this frame or on the one that this one is warped from;
+    `changed` is then its mask."""
     probability: NDArray[np.float32] | None = field(default=None, repr=False)
     """(H, W) of the foreground, of networks with one channel, which the labels are thresholded from; else None."""
     audit: Audit | None = None
-    """What the network said against what would have been shown without it; None where that was not compared."""
+    """How this computed frame differs from what would have been shown without it; None where that was not measured."""
+
+    @cached_property
+    def cost(self) -> Cost | None:
+        """What was executed for this frame; None where it cannot be counted."""
+        return self.count_cost()
 
     @property
     def macs(self) -> int | None:
@@ -127,3 +83,67 @@ class FrameResult:
     def plot(self, opacity: float = 0.5) -> Image:
         """The frame with its labels drawn over it, (H, W, 3) RGB."""
         return draw_labels(self.image, self.labels, self.palette, opacity)
+
+
+def make_result(
+    runtime: Runtime,
+    palette: NDArray[np.uint8],
+    frame: Frame,
+    number: int,
+    shown: Segmentation,
+    level: Level,
+    reason: str,
+    *,
+    latency_ms: float,
+    computed: bool,
+    motion: str = "none",
+    changed: Map | None = None,
+    drift: float = 0.0,
+    keep: tuple[bool, ...] | None = None,
+    executed: Level | None = None,
+    scale: float = 1.0,
+    masked: bool = False,
+    corrector: Corrector | None = None,
+    distance: int = 0,
+    stale: bool = False,
+    audit: Audit | None = None,
+) -> FrameResult:
+    """The result of a frame, in every mode.
+
+    number: how many frames were handed in before it.
+    shown: what the frame shows, in arrays that nobody else writes or keeps.
+    changed: (h, w), the change that its motion does not explain.
+    keep: the residual blocks that ran; all of them on a key frame and none on others if not given.
+    executed: the level whose cost it bears, if that is not its own.
+    scale, masked: the scale of a partial frame, and whether the mask generator ran.
+    corrector: the one that ran for this frame, if any.
+    """
+    keep = (level is Level.KEY,) * runtime.num_blocks if keep is None else keep
+    executed = executed or level
+
+    def count_cost() -> Cost | None:
+        ran = keep if executed is level else (executed is Level.KEY,) * runtime.num_blocks
+        return add_cost(runtime.cost(frame.size, executed, ran, scale, masked), corrector, frame.size)
+
+    return FrameResult(
+        labels=shown.labels,
+        level=level,
+        reason=reason,
+        distortion=math.nan if changed is None else float(changed.mean()),
+        drift=drift,
+        keep=keep,
+        latency_ms=latency_ms,
+        motion=motion,
+        count_cost=count_cost,
+        index=number if frame.index is None else frame.index,
+        time=frame.time,
+        image=frame.image,
+        changed=changed if shown.correction is None else shown.correction,
+        palette=palette,
+        computed=computed,
+        anchor_distance=distance,
+        stale=stale,
+        corrected=shown.correction is not None,
+        probability=shown.probability,
+        audit=audit,
+    )

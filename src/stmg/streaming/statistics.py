@@ -48,7 +48,6 @@ class Statistics:
     lost: str | None = None
     """Why a live source ended, if it broke off."""
     interrupted: bool = False
-    _age: float = math.inf
     started: float = field(default_factory=time.perf_counter)
 
     def add(self, result: FrameResult) -> None:
@@ -57,10 +56,7 @@ class Statistics:
         self.milliseconds[str(result.level)] += result.latency_ms
         self.latencies[round(10 * result.latency_ms)] += 1
         self.motion[result.motion] += 1
-        # In realtime a new anchor shows by an age that did not grow: its own frame may have been answered long before.
-        is_new = result.anchor_distance <= self._age if self.mode == "realtime" else result.level != "carry"
-        self.network_runs += int(is_new and not result.stale)
-        self._age = result.anchor_distance
+        self.network_runs += int(result.computed and not result.stale)
         self.age_sum += result.anchor_distance
         self.stale += int(result.stale)
         if result.macs is not None:

@@ -1,17 +1,20 @@
-"""OpenCV's threads: one for each frame, while several frames are worked on at once."""
+"""OpenCV's threads: one for each frame, while several frames are worked on side by side."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
+from typing import TypeVar
 
 import cv2
 
+Item = TypeVar("Item")
+
 _lock = threading.Lock()
-_streams = 0  # that limit them
-_limit = 0  # the user's own, while a stream has another
+_limiting = 0  # how many limit OpenCV now
+_own = 0  # the user's own number of threads, meanwhile
 
 
 def count_workers() -> int:
@@ -20,17 +23,17 @@ def count_workers() -> int:
     Where nobody did, one more than there are cores fills what waits for memory.
     """
     with _lock:
-        threads = _limit if _streams else cv2.getNumThreads()
+        threads = _own if _limiting else cv2.getNumThreads()
     cores = os.cpu_count() or 1
     return cores + 1 if threads >= cores else max(1, threads)
 
 
 def set_opencv_threads(number: int) -> None:
-    """The user's own limit; while a stream has another, it holds from the end of that on."""
-    global _limit
+    """Set the user's own number of threads. While OpenCV is limited, it takes effect afterwards."""
+    global _own
     with _lock:
-        if _streams:
-            _limit = number
+        if _limiting:
+            _own = number
         else:
             cv2.setNumThreads(number)
 
@@ -39,18 +42,30 @@ def set_opencv_threads(number: int) -> None:
 def limit_opencv_threads() -> Iterator[None]:
     """Inside, OpenCV splits no work: where all cores are busy with other frames, its threads wait for each other.
 
-    The setting is OpenCV's own, so it holds for the whole process, until the last stream that wants it ends.
+    OpenCV knows one number for the whole process, so it is limited until the last one who wants that leaves.
     """
-    global _streams, _limit
+    global _limiting, _own
     with _lock:
-        if not _streams:
-            _limit = cv2.getNumThreads()
+        if not _limiting:
+            _own = cv2.getNumThreads()
             cv2.setNumThreads(1)
-        _streams += 1
+        _limiting += 1
     try:
         yield
     finally:
         with _lock:
-            _streams -= 1
-            if not _streams:
-                cv2.setNumThreads(_limit)
+            _limiting -= 1
+            if not _limiting:
+                cv2.setNumThreads(_own)
+
+
+def limit_opencv_while_working(items: Generator[Item]) -> Iterator[Item]:
+    """The items of a generator. OpenCV is limited while it makes one, and never while the consumer has control."""
+    done = object()
+    with closing(items):
+        while True:
+            with limit_opencv_threads():
+                item = next(items, done)
+            if item is done:
+                return
+            yield item  # type: ignore[misc]

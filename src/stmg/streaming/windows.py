@@ -1,201 +1,169 @@
-"""A window: the frames from one computed frame to the next, and how those between show what both have."""
+"""Windows: the frames from one anchor to the next, and what those between show."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
-from stmg.streaming.anchors import Anchor, Between, Side, blend_segmentation, correct_between
+from stmg.streaming.anchors import Anchor, carry_segmentation
+from stmg.streaming.audit import Audit, compare
+from stmg.streaming.blending import Between, Side, blend_segmentation, correct_between
 from stmg.streaming.correction import Corrector
-from stmg.streaming.flow import Flow, Map, compose, invert
-from stmg.streaming.foreground import Segmentation
-from stmg.streaming.motion import MotionEstimator, View, refine_flow
-from stmg.video.frames import Frame, Image
+from stmg.streaming.flow import Flow, compose, invert
+from stmg.streaming.motion import MotionEstimator, refine_flow
+from stmg.streaming.segmentation import Segmentation
+from stmg.streaming.tracker import TrackedFrame
+from stmg.video.frames import Frame
 
-STRIDE = 8
-"""Most frames from one that is computed or corrected to the next, where there is a corrector: correcting those alone
+MAX_UNCORRECTED = 8
+"""Most frames from one that is computed or corrected to the next, where there is a corrector. Correcting those alone
 and blending the others from them is nearly as good as correcting each, and several times cheaper."""
-
-Blended = tuple[Segmentation, Map | None]
-"""What a frame shows, and the corrector's mask if it was corrected."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """A frame and how it follows from the one before."""
+class WindowFrame:
+    """A frame of a window."""
 
     frame: Frame
-    index: int
-    view: View
+    number: int
+    """How many frames were handed in before it."""
     arrived: float
-    is_start: bool = True
-    """Whether it follows from none."""
-    flow: Flow | None = None
-    """To the frame before."""
-    ahead: Future[Flow | None] | None = None
-    """From the frame before to this one, where that is searched as well."""
-    changed: Map | None = None
-    drift: float = 0.0
-    distance: int = 0
-    """Frames to the nearest anchor."""
+    """By the clock, in seconds."""
+    tracked: TrackedFrame
+    flow_ahead: Future[Flow | None] | None = None
+    """From the frame before to this one; None where that is the inverse of the flow back."""
+    anchor: Future[Anchor] | None = None
+    """What the network gives for it; None where it is not computed."""
+    reason: str = ""
+    """Why it is computed."""
 
-    def flow_to_it(self) -> Flow | None:
-        """From the frame before to this one."""
-        return invert(self.flow) if self.ahead is None else self.ahead.result()
-
-
-class Computing(NamedTuple):
-    """An anchor that the network is working on."""
-
-    reason: str
-    anchor: Future[Anchor]
-    view: View
+    @property
+    def computed(self) -> Anchor:
+        """Its anchor, waited for."""
+        assert self.anchor is not None
+        return self.anchor.result()
 
 
 @dataclass
 class Window:
-    """The frames after an anchor, up to and with the next one.
+    """The frames after an anchor, up to and with the next one. A frame that begins a scene is a window of its own."""
 
-    motion: fits the flows between them.
+    left: WindowFrame | None
+    """The anchor before; None where a scene begins."""
+    scene: int
+    frames: list[WindowFrame] = field(default_factory=list)
+    """The last one is the anchor after, once the window is closed."""
+    between: list[Future[Segmentation]] | None = None
+    """What the frames before the last one show, once that is under way."""
+    is_inner: bool = False
+    """True if an anchor of its scene follows its last frame, which can then be audited."""
+    audit: Future[Audit | None] | None = None
+    """Of the last frame, once that is under way; None: it is not audited."""
+
+
+class WindowBlender:
+    """Gives what the frames between two anchors show.
+
+    With a corrector some frames of a long window are corrected first. The others are then blended from the nearest
+    computed or corrected frame on each side; both are called marks. Frames are numbered from the left anchor, 0.
     """
 
-    motion: MotionEstimator
-    left: Computing | None
-    looks: list[Look] = field(default_factory=list)
-    right: Computing | None = None
-    scene: int = 0
-    blended: list[Future[Blended]] | None = None
+    def __init__(
+        self,
+        estimator: MotionEstimator,
+        corrector: Corrector | None,
+        left: WindowFrame,
+        frames: Sequence[WindowFrame],
+    ) -> None:
+        self.estimator, self.corrector = estimator, corrector
+        self.frames = [left, *frames]
+        self.marks = find_marks(len(frames), None if corrector is None else MAX_UNCORRECTED)
+        parts = [frames[start:end] for start, end in pairwise(self.marks)]
+        self._to_start = [_flows_to_start(part) for part in parts]
+        self._to_end = [_flows_to_end(part) for part in parts]
 
-    def close(self, right: Computing) -> Window:
-        self.right = right
-        return self
-
-    def blend(self, corrector: Corrector | None, pool: ThreadPoolExecutor) -> list[Future[Blended]]:
-        """What the frames between the anchors show, in their order; begun when it is first called.
-
-        With a corrector some frames of a long window are corrected; the others are then blended from the nearest on
-        each side that are computed or corrected.
-        """
-        if self.blended is None:
-            self.blended = self._blend_all(corrector, pool) if len(self.looks) > 1 else []
-        return self.blended
-
-    def _blend_all(self, corrector: Corrector | None, pool: ThreadPoolExecutor) -> list[Future[Blended]]:
-        looks = self.looks
-        marks = find_marks(len(looks), None if corrector is None else STRIDE)
-        parts = [
-            _Flows(_flows_to_start(looks[start:end]), _flows_to_end(looks[start:end])) for start, end in pairwise(marks)
+    def submit(self, pool: Executor) -> list[Future[Segmentation]]:
+        """What each frame shows, computed side by side."""
+        left, right = self.frames[0].anchor, self.frames[-1].anchor
+        assert left is not None
+        assert right is not None
+        # These are in the pool before any frame that waits for them.
+        corrected = {mark: pool.submit(self._correct, mark) for mark in self.marks[1:-1]}
+        anchors = {0: left, **corrected, self.marks[-1]: right}
+        return [
+            pool.submit(self._show, at, lambda mark: anchors[mark].result()) for at in range(1, len(self.frames) - 1)
         ]
-        anchors = list(self._anchors(marks, parts, corrector, pool))
-        tasks = []
-        for number, ((start, end), flows) in enumerate(zip(pairwise(marks), parts, strict=True)):
-            left, right = anchors[number : number + 2]
-            if start:
-                tasks.append(pool.submit(_show, left))
-            for at in range(start + 1, end):
-                one = _Place(left, flows.to_start[at - start - 1], start)
-                two = _Place(right, flows.to_end[at - start], end)
-                tasks.append(pool.submit(self._blend, at, one, two))
-        return tasks
 
-    def show(self, at: int, corrector: Corrector | None) -> Segmentation:
-        """What `blend` makes of a single frame between the anchors, by its number, counted from the left anchor."""
-        assert self.left is not None
-        assert self.right is not None
-        marks = find_marks(len(self.looks), None if corrector is None else STRIDE)
-        anchors = {0: self.left.anchor.result(), marks[-1]: self.right.anchor.result()}
+    def show(self, at: int) -> Segmentation:
+        """What one frame shows, computed here. It waits for the anchors."""
+        return self._show(at, self._compute_mark)
 
-        def between(start: int, at: int, end: int) -> Between:
-            stops = sorted({start, at, end, *(mark for mark in marks if start < mark < end)})
-            parts = [self.looks[first:last] for first, last in pairwise(stops)]
-            number = stops.index(at)
-            back = reduce(compose, (_flows_to_start(part)[-1] for part in parts[:number]))
-            ahead = reduce(compose, (_flows_to_end(part)[0] for part in reversed(parts[number:])))
-            left, right = self._side(at, anchors[start], back, start), self._side(at, anchors[end], ahead, end)
-            return Between(left, right, self._image(at))
+    def _show(self, at: int, anchor_at: Callable[[int], Anchor]) -> Segmentation:
+        part = bisect_right(self.marks, at) - 1
+        start, end = self.marks[part : part + 2]
+        if at == start:
+            return anchor_at(start).shown.copy()
+        left = self._make_side(at, start, anchor_at(start), self._to_start[part][at - start - 1])
+        right = self._make_side(at, end, anchor_at(end), self._to_end[part][at - start])
+        return blend_segmentation(Between(left, right, self.frames[at].frame.image))
 
-        start, end = max(mark for mark in marks if mark <= at), min(mark for mark in marks if mark > at)
-        for mark in {start, end} - anchors.keys():
-            anchors[mark] = correct_between(corrector, between(0, mark, marks[-1]))
-        return anchors[at].shown if at == start else blend_segmentation(between(start, at, end))
+    def _compute_mark(self, mark: int) -> Anchor:
+        return self.frames[mark].computed if mark in (0, self.marks[-1]) else self._correct(mark)
 
-    def _anchors(
-        self, marks: list[int], parts: list[_Flows], corrector: Corrector | None, pool: ThreadPoolExecutor
-    ) -> Iterator[Future[Anchor]]:
-        """The frames at the marks. Those that are corrected are in the pool before any that waits for them."""
-        assert self.left is not None
-        assert self.right is not None
-        to_left = list(accumulate((part.to_start[-1] for part in parts), compose))
-        to_right = list(accumulate((part.to_end[0] for part in reversed(parts)), compose))[::-1]
-        yield self.left.anchor
-        for number, at in enumerate(marks[1:-1], start=1):
-            one = _Place(self.left.anchor, to_left[number - 1], 0)
-            two = _Place(self.right.anchor, to_right[number], marks[-1])
-            yield pool.submit(self._correct, corrector, at, one, two)
-        yield self.right.anchor
+    def _correct(self, mark: int) -> Anchor:
+        part, last = self.marks.index(mark), self.marks[-1]
+        to_left = reduce(compose, (flows[-1] for flows in self._to_start[:part]))
+        to_right = reduce(compose, (flows[0] for flows in reversed(self._to_end[part:])))
+        left = self._make_side(mark, 0, self.frames[0].computed, to_left)
+        right = self._make_side(mark, last, self.frames[last].computed, to_right)
+        return correct_between(self.corrector, Between(left, right, self.frames[mark].frame.image))
 
-    def _correct(self, corrector: Corrector | None, at: int, left: _Place, right: _Place) -> Anchor:
-        return correct_between(corrector, self._wait(at, left, right))
+    def _make_side(self, at: int, mark: int, anchor: Anchor, flow: Flow | None) -> Side:
+        """A mark as seen from frame `at`; `flow` is composed of the steps between them."""
+        distance, views = abs(at - mark), (self.frames[mark].tracked.view, self.frames[at].tracked.view)
+        return Side(anchor, refine_flow(self.estimator, flow, *views, distance), distance)
 
-    def _blend(self, at: int, left: _Place, right: _Place) -> Blended:
-        return blend_segmentation(self._wait(at, left, right)), None
 
-    def _wait(self, at: int, left: _Place, right: _Place) -> Between:
-        one, two = (self._side(at, place.anchor.result(), place.flow, place.number) for place in (left, right))
-        return Between(one, two, self._image(at))
+def audit_anchor(
+    estimator: MotionEstimator, corrector: Corrector | None, window: Window, following: Window
+) -> Audit | None:
+    """The anchor between two windows against what would have been shown without it, blended from the anchors around.
 
-    def _side(self, at: int, anchor: Anchor, flow: Flow | None, number: int) -> Side:
-        """An anchor that is frame `number` of the window as frame `at` sees it."""
-        distance = abs(at - number)
-        return Side(anchor, refine_flow(self.motion, flow, self._view(number), self._view(at), distance), distance)
-
-    def _view(self, at: int) -> View:
-        assert self.left is not None
-        return self.looks[at - 1].view if at else self.left.view
-
-    def _image(self, at: int) -> Image:
-        return self.looks[at - 1].frame.image
+    None if one of the three could not be computed, which is raised where its own frame is due.
+    """
+    assert window.left is not None
+    ends = (window.left, window.frames[-1], following.frames[-1])
+    if any(end.anchor is None or end.anchor.exception() is not None for end in ends):
+        return None
+    left, anchor, _ = (end.computed for end in ends)
+    before, after = len(window.frames), len(following.frames)
+    flicker = None
+    if before == 1:  # two neighbors are computed: the change between them is the network's own
+        flicker = compare(carry_segmentation(left, window.frames[0].tracked.flow).labels, anchor.labels, 1).changed
+    shown = WindowBlender(estimator, corrector, window.left, [*window.frames, *following.frames]).show(before)
+    audit = compare(shown.labels, anchor.labels, (before + after + 1) // 2)
+    return audit.bring_nearer()._replace(flicker=flicker)
 
 
 def find_marks(length: int, stride: int | None) -> list[int]:
-    """Frames of a window, from its left anchor to its right one, that are even and at most `stride` apart."""
+    """Numbers of frames from 0 to `length`, both included, evenly spaced and at most `stride` apart."""
     parts = 1 if stride is None else -(-length // stride)
     return [round(part * length / parts) for part in range(parts + 1)]
 
 
-class _Flows(NamedTuple):
-    """Between the frames of a part of a window."""
-
-    to_start: list[Flow | None]
-    """From each frame but the first."""
-    to_end: list[Flow | None]
-    """From each frame but the last."""
-
-
-def _flows_to_start(looks: Sequence[Look]) -> list[Flow | None]:
+def _flows_to_start(frames: Sequence[WindowFrame]) -> list[Flow | None]:
     """From each of some frames in a row to the one before the first."""
-    return list(accumulate((look.flow for look in looks), compose))
+    return list(accumulate((frame.tracked.flow for frame in frames), compose))
 
 
-def _flows_to_end(looks: Sequence[Look]) -> list[Flow | None]:
-    """From the one before each of some frames in a row to the last."""
-    return list(accumulate((look.flow_to_it() for look in reversed(looks)), compose))[::-1]
-
-
-class _Place(NamedTuple):
-    """A side of a frame that may still be worked on."""
-
-    anchor: Future[Anchor]
-    flow: Flow | None
-    """To it, as composed."""
-    number: int
-    """Of its frame, counted from the left anchor."""
-
-
-def _show(corrected: Future[Anchor]) -> Blended:
-    anchor = corrected.result()
-    return anchor.shown.copy(), anchor.mask
+def _flows_to_end(frames: Sequence[WindowFrame]) -> list[Flow | None]:
+    """From the frame before each of some frames in a row to the last of them."""
+    steps = (
+        invert(frame.tracked.flow) if frame.flow_ahead is None else frame.flow_ahead.result()
+        for frame in reversed(frames)
+    )
+    return list(accumulate(steps, compose))[::-1]

@@ -1,4 +1,4 @@
-"""Working size: a stream computed on smaller frames than it is given, with results of the size it was given."""
+"""Working size: a stream computed on smaller frames, with results at the original size."""
 
 from __future__ import annotations
 
@@ -62,32 +62,32 @@ def shrink(frame: Frame, size: tuple[int, int]) -> Frame:
     return replace(frame, image=image)
 
 
-class Given(NamedTuple):
-    """A frame as it was given, while its result is awaited."""
+class Original(NamedTuple):
+    """A frame at its own size, kept until the result of the resized one comes."""
 
     image: Image
     resize_ms: float
-    """What making it smaller took."""
+    """How long resizing it took."""
 
 
-def shrink_timed(frame: Frame, size: tuple[int, int]) -> tuple[Frame, Given]:
+def shrink_timed(frame: Frame, size: tuple[int, int]) -> tuple[Frame, Original]:
     """A frame at the size to work at, and what `restore` needs of it."""
     started = time.perf_counter()
     small = shrink(frame, size)
-    return small, Given(frame.image, 1000 * (time.perf_counter() - started))
+    return small, Original(frame.image, 1000 * (time.perf_counter() - started))
 
 
-def restore(result: FrameResult, given: Given) -> FrameResult:
-    """The result of a resized frame as that of the frame it was given, each label that of the nearest pixel.
+def restore(result: FrameResult, original: Original) -> FrameResult:
+    """The result of a resized frame at its original size; each pixel takes the nearest label.
 
     Its latency then covers resizing both ways.
     """
     started = time.perf_counter()
-    size = given.image.shape[0], given.image.shape[1]
+    size = original.image.shape[0], original.image.shape[1]
     probability = None if result.probability is None else resize_plane(result.probability, size)
     labels = resize_labels(result.labels, size)
-    latency = result.latency_ms + given.resize_ms + 1000 * (time.perf_counter() - started)
-    return replace(result, image=given.image, labels=labels, probability=probability, latency_ms=latency)
+    latency = result.latency_ms + original.resize_ms + 1000 * (time.perf_counter() - started)
+    return replace(result, image=original.image, labels=labels, probability=probability, latency_ms=latency)
 
 
 def stream_at_size(
@@ -95,22 +95,22 @@ def stream_at_size(
     frames: Iterable[Any],
     size_for: Callable[[tuple[int, int]], tuple[int, int] | None],
 ) -> Iterator[FrameResult]:
-    """A stream, whose results come in order and one per frame, computed at the size that `size_for` gives each frame.
+    """Run a stream at the size that `size_for` gives each frame, and give its results at their original size.
 
-    Frames wait for their results at their own size, as many as the stream holds back.
+    stream: gives one result per frame, in order.
     """
-    waiting: deque[Given | None] = deque()
+    waiting: deque[Original | None] = deque()
 
     def resized() -> Iterator[Frame]:
         for value in frames:
-            frame, given = as_frame(value), None
+            frame, original = as_frame(value), None
             size = size_for(frame.size)
             if size is not None:
-                frame, given = shrink_timed(frame, size)
-            waiting.append(given)
+                frame, original = shrink_timed(frame, size)
+            waiting.append(original)
             yield frame
 
     with closing(stream(resized())) as results:  # type: ignore[type-var]
         for result in results:
-            given = waiting.popleft()
-            yield result if given is None else restore(result, given)
+            original = waiting.popleft()
+            yield result if original is None else restore(result, original)

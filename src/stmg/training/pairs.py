@@ -18,15 +18,8 @@ from torch import Tensor
 
 from stmg.errors import SettingsError
 from stmg.files import build_from_file, read_mapping, write_atomically
-from stmg.streaming.anchors import (
-    Anchor,
-    Between,
-    Side,
-    carry_corrected,
-    compute_anchor,
-    correct_between,
-    view_between,
-)
+from stmg.streaming.anchors import Anchor, carry_corrected, compute_anchor
+from stmg.streaming.blending import Between, Side, correct_between, view_between
 from stmg.streaming.correction import Corrector, shrink_view, view_warped
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, compose, invert
@@ -109,7 +102,7 @@ def carry_case(case: Case, corrector: Corrector | None) -> Labels:
     if len(case.sides) == 2:
         return correct_between(corrector, Between(*case.sides, case.image)).labels
     (side,) = case.sides
-    return carry_corrected(corrector, side.anchor, side.flow, case.image)[0].labels
+    return carry_corrected(corrector, side.anchor, side.flow, case.image).labels
 
 
 def find_flow(clip: UnlabeledClip, start: int, end: int) -> Flow | None:

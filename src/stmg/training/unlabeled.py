@@ -14,7 +14,7 @@ from stmg.data.clips import is_moving
 from stmg.data.dataset import Video
 from stmg.data.stills import SimulatedMotion, clip_from_still
 from stmg.errors import DataError
-from stmg.streaming.continuity import find_step
+from stmg.streaming.tracker import estimate_step
 from stmg.streaming.flow import Flow
 from stmg.streaming.motion import MotionEstimator, View, make_view
 from stmg.streaming.runtime import Runtime
@@ -136,7 +136,7 @@ class UnlabeledClips:
     def follow(self, images: list[Image]) -> UnlabeledClip | None:
         """Images as a clip with its flows; None if there is a scene cut between them."""
         views = self._make_views(images)
-        steps = [find_step(self.motion, before, now) for before, now in pairwise(views)]
+        steps = [estimate_step(self.motion, before, now) for before, now in pairwise(views)]
         if any(step.is_cut for step in steps):
             return None
         return UnlabeledClip(images, [step.flow for step in steps], views, self.motion)

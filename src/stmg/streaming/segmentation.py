@@ -1,4 +1,4 @@
-"""Foreground: the soft result of a network of one channel beside its labels, read from logits and warped."""
+"""Segmentation: what a frame shows, read from a network's output or warped from another frame."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ class Segmentation(NamedTuple):
     """(H, W)."""
     probability: Map | None = None
     """Of the foreground, (H, W); None where the network has several classes or gives labels."""
+    correction: Map | None = None
+    """The corrector's mask, (h, w) in [0, 1], where the labels are corrected ones or warped from such; else None."""
 
     def copy(self) -> Segmentation:
-        return Segmentation(self.labels.copy(), None if self.probability is None else self.probability.copy())
+        return Segmentation(*(None if array is None else array.copy() for array in self))  # type: ignore[arg-type]
 
 
 def read_segmentation(runtime: Runtime, logits: object, size: tuple[int, int]) -> Segmentation:
-    """What a computed frame shows; the labels of one channel are its probability, thresholded."""
+    """What a computed frame of (H, W) shows."""
     probability = runtime.probability(logits, size)
     if probability is None:
         return Segmentation(runtime.labels(logits, size))
@@ -33,11 +35,12 @@ def read_segmentation(runtime: Runtime, logits: object, size: tuple[int, int]) -
 
 def warp_segmentation(before: Segmentation, flow: Flow | None, threshold: float) -> Segmentation:
     """What an earlier frame shows, warped onto this one: labels by the nearest pixel, a probability bilinearly."""
+    correction = None if before.correction is None else warp(before.correction, flow)
     if before.probability is None:
-        return Segmentation(warp(before.labels, flow, nearest=True))
-    return threshold_probability(warp(before.probability, flow), threshold)
+        return Segmentation(warp(before.labels, flow, nearest=True), None, correction)
+    return threshold_probability(warp(before.probability, flow), threshold, correction)
 
 
-def threshold_probability(probability: Map, threshold: float) -> Segmentation:
+def threshold_probability(probability: Map, threshold: float, correction: Map | None = None) -> Segmentation:
     """A probability and its labels: 1 above the threshold, 0 elsewhere."""
-    return Segmentation((probability > threshold).view(np.uint8), probability)
+    return Segmentation((probability > threshold).view(np.uint8), probability, correction)
