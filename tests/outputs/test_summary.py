@@ -38,7 +38,8 @@ def test_realtime_has_latency_age_runs_and_stale_frames():
     statistics = Statistics("realtime")
     ages = [0, 1, 2, 1, 2, 3, 4, 0]  # the network answers frames 0, 2 and, after a cut at 6, 7
     for index, age in enumerate(ages):
-        statistics.add(result(index, anchor_distance=age, stale=index == 6, latency_ms=float(index + 1)))
+        computed, stale = index in (0, 3, 7), index == 6
+        statistics.add(result(index, anchor_distance=age, computed=computed, stale=stale, latency_ms=float(index + 1)))
     assert statistics.network_runs == 3
     assert (statistics.latency(0.5), statistics.latency(0.95)) == (4.0, 8.0)
     _, first, second, _ = summary_lines(statistics)

@@ -26,9 +26,8 @@ def take_frames(distances, mode="realtime", **fields):
     for index, distance in enumerate(distances):
         clock.now += 0.1
         statistics.arrive(0)
-        statistics.add(
-            result(index, anchor_distance=distance, distortion=0.01, level=Level.CARRY, time=index / 10, **fields)
-        )
+        common = {"level": Level.CARRY, "distortion": 0.01, "computed": index == 0 or distance <= distances[index - 1]}
+        statistics.add(result(index, anchor_distance=distance, time=index / 10, **common, **fields))
     return statistics, clock
 
 

@@ -18,7 +18,15 @@ from stmg.streaming.blending import Between, Side, blend_labels
 from stmg.streaming.flow import compose, invert
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.offline import Offline
-from stmg.streaming.schedulers import WINDOWS_AHEAD, AlwaysKey, DriftBudget, FixedPeriod, Level, PaperScheduler, limit_delay
+from stmg.streaming.schedulers import (
+    WINDOWS_AHEAD,
+    AlwaysKey,
+    DriftBudget,
+    FixedPeriod,
+    Level,
+    PaperScheduler,
+    limit_delay,
+)
 from stmg.streaming.settings import Settings
 from stmg.video.frames import Frame
 from zoo import colors, panning, texture

@@ -199,9 +199,7 @@ class RealtimeStream:
     options: those of `Realtime`.
     """
 
-    def __init__(
-        self, runtime: Runtime, settings: Settings, executor: Executor | None = None, **options: Any
-    ) -> None:
+    def __init__(self, runtime: Runtime, settings: Settings, executor: Executor | None = None, **options: Any) -> None:
         self._own = None
         if executor is None:
             executor = self._own = ThreadPoolExecutor(
@@ -230,9 +228,7 @@ class RealtimeStream:
             self._own.shutdown(wait=True, cancel_futures=True)
 
 
-def _run_network(
-    runtime: Runtime, settings: Settings, frame: Frame, labels: Labels | None, age: int
-) -> NetworkResult:
+def _run_network(runtime: Runtime, settings: Settings, frame: Frame, labels: Labels | None, age: int) -> NetworkResult:
     """Compute a frame, and audit the labels that were shown for it."""
     logits = runtime.full(runtime.prepare(frame.image)).logits
     anchor = make_anchor(runtime, logits, frame, settings.corrector, for_blending=False)
