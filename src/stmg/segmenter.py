@@ -142,6 +142,7 @@ class VideoSegmenter(Pretrained):
             raise SettingsError(f"executor is for realtime, where the network runs in the background; mode is {mode}")
 
     def _stream(self, source: Iterable[Any], mode: Mode, executor: Executor | None) -> Iterator[FrameResult]:
+        self.reset()
         frames: Iterable[Any] = source
         if mode != "online" and not isinstance(source, FrameSource | Sequence):
             frames = map(_copy, source)  # whoever makes the frames may use one buffer for all
