@@ -26,12 +26,12 @@ from stmg.evaluation.streams import Stream, open_way
 from stmg.evaluation.way import BASE, Way, apply_way
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.audit import compare
-from stmg.streaming.tracker import estimate_step
 from stmg.streaming.flow import warp
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.realtime import RealtimeStream
 from stmg.streaming.schedulers import Level
 from stmg.streaming.state import FrameResult
+from stmg.streaming.tracker import estimate_step
 from stmg.streaming.working_size import shrink
 from stmg.video.frames import Frame
 from stmg.video.labels import Labels, resize_labels
