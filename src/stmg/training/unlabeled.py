@@ -14,10 +14,10 @@ from stmg.data.clips import is_moving
 from stmg.data.dataset import Video
 from stmg.data.stills import SimulatedMotion, clip_from_still
 from stmg.errors import DataError
-from stmg.streaming.tracker import estimate_step
 from stmg.streaming.flow import Flow
 from stmg.streaming.motion import MotionEstimator, View, make_view
 from stmg.streaming.runtime import Runtime
+from stmg.streaming.tracker import estimate_step
 from stmg.video.frames import Frame, Image, resize_image
 from stmg.video.labels import Labels
 
