@@ -63,6 +63,15 @@ def test_a_frame_from_another_run_of_the_network_is_anchored():
     assert anchored == [True, False, False, False, True, False, True, True, False]
 
 
+def test_offline_only_computed_frames_are_anchored():
+    statistics = LiveStatistics(clock=Clock())
+    statistics.mode = "offline"
+    for index, distance in enumerate((0, 1, 2, 1, 0)):  # to the nearer of two anchors
+        statistics.add(result(index, anchor_distance=distance, computed=distance == 0))
+    assert [point.anchored for point in statistics.points()] == [True, False, False, False, True]
+    assert statistics.read().network_runs == 2
+
+
 def test_in_realtime_drift_adds_up_since_the_anchor():
     statistics, _ = take_frames([0, 1, 2, 3, 1])
     assert [point.drift for point in statistics.points()] == pytest.approx([0, 0.01, 0.02, 0.03, 0.01])

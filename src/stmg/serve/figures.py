@@ -119,9 +119,8 @@ class LiveStatistics(Statistics):
         now = self._clock()
         areas = measure_areas(result, self._class_names) if now - self._areas_at >= AREAS_EVERY else None
         with self._lock:
-            runs = self.network_runs
             super().add(result)
-            is_computed = self.network_runs > runs
+            is_computed = result.computed and not result.stale
             self._runs.add(int(is_computed))
             if is_computed and self.mode == "online":
                 self._network_ms.append(result.latency_ms)
