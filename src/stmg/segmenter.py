@@ -28,7 +28,7 @@ from stmg.video.sources import FrameSource, VideoSource, open_video
 
 
 def choose_mode(settings: Settings, source: object) -> Mode:
-    """The mode of a stream: the one that was given, else what the scheduler, the delay or the source suggests."""
+    """The mode that was given, else the one that follows from the scheduler, the delay or the source."""
     if settings.mode is not None:
         return settings.mode
     if settings.scheduler is not None and settings.scheduler.refreshes:

@@ -25,7 +25,7 @@ def test_warped_quads_are_warped_labels():
     labels = random_labels(12, 16)
     flow = np.broadcast_to(np.array([3 / 16, -1 / 12], np.float32), (6, 8, 2)).copy()
     warped = join_quads(
-        remap(make_quads(labels), find_positions(flow, labels.shape, block=QUAD), nearest=True), labels.shape
+        remap(make_quads(labels), find_positions(flow, labels.shape, stride=QUAD), nearest=True), labels.shape
     )
     assert np.array_equal(warped[2:, :12], warp(labels, flow, nearest=True)[2:, :12])
 

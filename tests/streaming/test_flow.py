@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stmg.streaming.flow import OUTSIDE, compose, find_positions, match_error, match_error_at, sample_maps, warp
+from stmg.streaming.flow import ERROR_OUTSIDE, compose, find_positions, match_error, match_error_at, sample_maps, warp
 from zoo import panning, texture
 
 
@@ -25,7 +25,7 @@ def test_what_comes_from_outside_repeats_the_border():
 
 def test_what_comes_from_outside_the_frame_is_explained_badly():
     for image in (texture(12, 16), texture(12, 16)[:, :, 0].copy()):
-        assert (match_error(image, image, shift(4 / 16, 0))[:, 13:] == OUTSIDE).all()
+        assert (match_error(image, image, shift(4 / 16, 0))[:, 13:] == ERROR_OUTSIDE).all()
         assert (match_error(image, image, None) == 0).all()
 
 
@@ -35,16 +35,16 @@ def test_what_is_explained_at_some_pixels_is_what_it_is_everywhere():
     pixels = np.flatnonzero(np.random.default_rng(1).random((45, 63)) > 0.9)
     everywhere = match_error(before, now, flow)
     at = match_error_at(before, now, find_positions(flow, now.shape), pixels)
-    assert (at == OUTSIDE).any()
+    assert (at == ERROR_OUTSIDE).any()
     assert np.array_equal(at, everywhere.ravel()[pixels])
 
 
-def test_blocks_begin_where_their_upper_left_pixels_do():
+def test_with_a_stride_only_every_so_many_positions_are_given():
     """In a flow that is even within a block; of an odd side the last block reaches beyond the frame."""
     flow = shift(0.25, -0.125, (3, 4))
-    each, blocks = find_positions(flow, (45, 63)), find_positions(flow, (45, 63), block=2)
-    assert blocks.shape == (23, 32, 2)
-    assert np.allclose(blocks, each[::2, ::2])
+    each, every_second = find_positions(flow, (45, 63)), find_positions(flow, (45, 63), stride=2)
+    assert every_second.shape == (23, 32, 2)
+    assert np.allclose(every_second, each[::2, ::2])
 
 
 def test_flows_compose():

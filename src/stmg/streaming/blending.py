@@ -138,7 +138,7 @@ def blend_labels(frame: Between, weights: Weights | None = None) -> Labels:
     weights: of the sides in all cells, if known; else they are computed where they count.
     """
     sides, size = (frame.left, frame.right), frame.image.shape[:2]
-    positions = [find_positions(side.flow, size, block=QUAD) for side in sides]
+    positions = [find_positions(side.flow, size, stride=QUAD) for side in sides]
     ours, theirs = (remap(side.anchor.quads, at, nearest=True) for side, at in zip(sides, positions, strict=True))
     pixels = np.flatnonzero(ours != theirs)
     if len(pixels):

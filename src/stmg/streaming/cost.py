@@ -9,7 +9,7 @@ from stmg.streaming.schedulers import Level
 
 
 class Cost(NamedTuple):
-    """What a frame executed."""
+    """Multiply-accumulates and parameters that a frame used."""
 
     macs: int = 0
     """Multiply-accumulates, those of the mask generator included."""
@@ -19,7 +19,7 @@ class Cost(NamedTuple):
     """Parameters that were used."""
 
     def plus(self, other: Cost) -> Cost:
-        """Both together."""
+        """The sum of both."""
         return Cost(self.macs + other.macs, self.head_macs + other.head_macs, self.params + other.params)
 
 
@@ -35,14 +35,15 @@ class NetworkCost(NamedTuple):
     mask_params: int
 
     def of_pass(self, keep: Sequence[bool], area: float = 1.0) -> int:
-        """Executed by the network with some blocks skipped, on a share of the pixels; the head always has all."""
+        """MACs of the network without the skipped blocks, on a share of the pixels; the head always has all of them."""
         skipped = sum(macs for macs, runs in zip(self.blocks, keep, strict=True) if not runs)
         return round((self.network - self.head - skipped) * area) + self.head
 
     def of_frame(self, level: Level, keep: Sequence[bool], area: float = 1.0, masked: bool = False) -> Cost | None:
-        """Executed by a frame of a level, partial ones on a share of the pixels; `masked` if the mask generator looked.
+        """The cost of a frame of a level; None if the network ran and none of its operations could be counted.
 
-        None where the network ran and nothing was counted: its operations are none that are known.
+        area: share of the pixels of a partial frame.
+        masked: whether the mask generator ran.
         """
         masks = Cost(self.mask_generator, 0, self.mask_params) if masked else Cost()
         if level is Level.CARRY:

@@ -20,11 +20,11 @@ Map = NDArray[np.float32]
 """(h, w), one value per cell."""
 Array = TypeVar("Array", NDArray[np.uint8], NDArray[np.float32])
 
-OUTSIDE = 60  # the error of a pixel whose flow leaves the frame, in levels of 255
+ERROR_OUTSIDE = 60  # of a pixel whose flow leaves the frame, in levels of 255
 _MEAN = np.full((1, 3), 1 / 3, np.float32)  # of the color channels
 _NEIGHBORS = np.ones((3, 3), np.uint8)
-_ROW = 256  # positions that are sampled at once, unless that makes more rows than OpenCV takes
-MAX_CHANNELS = 64  # that OpenCV warps at once; beyond its limit it drops channels without a word
+_ROW = 256  # positions in a row when sampling, unless that makes more rows than OpenCV takes
+MAX_CHANNELS = 64  # that are warped at once; beyond its own limit OpenCV drops channels silently
 
 
 def compose(older: Flow | None, newer: Flow | None) -> Flow | None:
@@ -39,32 +39,31 @@ def compose(older: Flow | None, newer: Flow | None) -> Flow | None:
 
 
 def invert(flow: Flow | None) -> Flow | None:
-    """The flow of the opposite direction, by one step of fixed-point iteration: far cheaper than estimating it from the
-    frames, and as good between neighbors as more steps.
+    """The flow of the opposite direction, by one step of fixed-point iteration.
 
-    Exact where the motion is smooth; where one thing hides another there is no inverse, and it is a guess.
+    That is far cheaper than estimating it from the frames, and between neighbors more steps gain nothing. It is exact
+    where the motion is smooth, and a guess where one thing hides another.
     """
     return None if flow is None else -warp(flow, -flow)
 
 
 def warp(values: Array, flow: Flow | None, *, nearest: bool = False) -> Array:
-    """Warp what belongs to the older frame, (h, w) or (h, w, C) at any resolution, onto the newer one.
+    """Warp values of the older frame, (h, w) or (h, w, C) at any resolution, onto the newer one.
 
-    What comes from outside the frame repeats its border.
+    Positions outside the frame repeat its border.
     """
     if flow is None:
         return values
     return remap(values, find_positions(flow, values.shape), nearest=nearest)
 
 
-def find_positions(flow: Flow | None, shape: tuple[int, ...], block: int = 1) -> Flow:
+def find_positions(flow: Flow | None, shape: tuple[int, ...], stride: int = 1) -> Flow:
     """Where each pixel of an image of this shape was in the older one, (h, w, 2) in pixels, x then y.
 
-    block: of each block of so many pixels along its sides only the upper left one, so that h and w are as many times
-    smaller, rounded up.
+    stride: give every so many pixels only, along both axes; h and w are then as many times smaller, rounded up.
     """
     height, width = shape[:2]
-    grid = _grid(height, width, block)
+    grid = _grid(height, width, stride)
     if flow is None:
         return grid
     positions: Flow = cv2.multiply(flow, (width, height, 0, 0))
@@ -75,7 +74,7 @@ def find_positions(flow: Flow | None, shape: tuple[int, ...], block: int = 1) ->
 
 
 def is_outside(positions: Flow, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Where positions (h, w, 2) lie outside an older frame of this shape, which does not show what is there, (h, w)."""
+    """Mask (h, w) of the positions (h, w, 2) that lie outside a frame of this shape."""
     height, width = shape[:2]
     inside = cv2.inRange(positions, (-0.5, -0.5, 0, 0), (width - 0.5, height - 0.5, 0, 0))
     outside: NDArray[np.bool_] = inside == 0
@@ -92,26 +91,26 @@ def match_error(before: NDArray[np.uint8], now: NDArray[np.uint8], flow: Flow | 
     if difference.ndim == 3:
         difference = cv2.transform(difference, _MEAN)
     error = _blur(difference)
-    error[is_outside(positions, now.shape)] = OUTSIDE
+    error[is_outside(positions, now.shape)] = ERROR_OUTSIDE
     return error
 
 
 def match_error_at(
     before: NDArray[np.uint8], now: NDArray[np.uint8], positions: Flow, pixels: NDArray[np.intp]
 ) -> NDArray[np.uint8]:
-    """`match_error` of two color images at N pixels, by their index, (N,): less work where they are few.
+    """Like `match_error`, for N pixels of color images given by flat index, (N,). Cheaper where they are few.
 
-    positions: where each pixel of the newer one was in the older, as of `find_positions`.
+    positions: where each pixel of the newer image was in the older, as `find_positions` gives it.
     """
     wanted = np.zeros(now.shape[:2], np.uint8)
     wanted.ravel()[pixels] = 1
-    near = np.flatnonzero(cv2.dilate(wanted, _NEIGHBORS).view(np.bool_))  # the blur looks at those beside them
+    near = np.flatnonzero(cv2.dilate(wanted, _NEIGHBORS).view(np.bool_))  # the blur needs their neighbors too
     at = positions.reshape(-1, 1, 2)
     difference = np.zeros(now.shape[:2], np.uint8)
     colors = cv2.absdiff(now.reshape(-1, 1, 3).take(near, 0), _sample(before, at.take(near, 0)))
     difference.ravel()[near] = cv2.transform(colors, _MEAN).ravel()
     error = _blur(difference).ravel().take(pixels)
-    error[is_outside(at.take(pixels, 0), now.shape).ravel()] = OUTSIDE
+    error[is_outside(at.take(pixels, 0), now.shape).ravel()] = ERROR_OUTSIDE
     return error
 
 
@@ -121,7 +120,7 @@ def _blur(difference: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def remap(values: Array, positions: Flow, *, nearest: bool = False) -> Array:
-    """The values (h, w) or (h, w, C) at each of the positions; what comes from outside repeats the border."""
+    """The values (h, w) or (h, w, C) at each of the positions. Positions outside repeat the border."""
     interpolation = cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR
 
     def sample(part: Array) -> Array:
@@ -135,14 +134,14 @@ def remap(values: Array, positions: Flow, *, nearest: bool = False) -> Array:
 
 
 def sample_maps(maps: NDArray[np.float32], at: Flow, size: tuple[int, ...]) -> NDArray[np.float32]:
-    """Maps (h, w, C) of a frame of `size` at N positions (N, 1, 2), x then y, of its pixels, (N, 1, C)."""
+    """Sample maps (h, w, C) of a frame of `size`, (N, 1, C), at N positions (N, 1, 2) in its pixels, x then y."""
     across, down = maps.shape[1] / size[1], maps.shape[0] / size[0]
     scale = np.array([[across, 0, (across - 1) / 2], [0, down, (down - 1) / 2]], np.float32)
     return _sample(maps, cv2.transform(at, scale))
 
 
 def _sample(values: Array, at: Flow) -> Array:
-    """Values (h, w, C) at N positions (N, 1, 2), x then y, of their own pixels, (N, 1, C)."""
+    """Sample values (h, w, C), (N, 1, C), at N positions (N, 1, 2) in their own pixels, x then y."""
     number = len(at)
     row = max(_ROW, -(-number // MAX_SIDE))
     # OpenCV samples images, so the positions are laid out as one, of rows that are short enough for it.
@@ -152,6 +151,6 @@ def _sample(values: Array, at: Flow) -> Array:
 
 
 @lru_cache(maxsize=32)  # a frame needs up to six, and streams of other sizes have others
-def _grid(height: int, width: int, block: int) -> Flow:
-    sides = (np.arange(0, side, block, dtype=np.float32) for side in (width, height))
+def _grid(height: int, width: int, stride: int) -> Flow:
+    sides = (np.arange(0, side, stride, dtype=np.float32) for side in (width, height))
     return np.stack(np.meshgrid(*sides), axis=-1)

@@ -13,8 +13,8 @@ from stmg.streaming.flow import Map
 
 SPATIAL = ("adaptive", "uniform", "random", "fresh")
 PRUNING = ("learned", "random", "none")
-GAIN = 1.5  # chosen on stills of CamVid's training split: benchmarks/partial_frames.py
-MULTIPLE = 16  # pixels
+MASK_GAIN = 1.5  # chosen on stills of CamVid's training split: benchmarks/partial_frames.py
+SIDE_MULTIPLE = 16  # pixels
 
 
 class Masks(NamedTuple):
@@ -33,9 +33,9 @@ class Masking:
     spatial: str | float = "adaptive"
     """adaptive: the generated mask; uniform: its mean everywhere; random: its cells shuffled; fresh: everything from
     the current frame; a number: that value everywhere (the paper's CamVid setting is 0.8)."""
-    gain: float = GAIN
-    """What the generated mask is multiplied by, up to 1. It learns where labels change, and features change where
-    labels do not, so more of the current frame is taken; 1: as generated, the paper's setting."""
+    gain: float = MASK_GAIN
+    """Multiplies the generated mask, up to 1. The generator learns where labels change; features change elsewhere too,
+    so more of the current frame is taken. 1: as generated, the paper's setting."""
     pruning: str | float = "learned"
     """learned: the blocks chosen by the generator; random: as many at random; none: all run; a number: that share of
     the blocks, at random, is pruned."""
@@ -52,7 +52,7 @@ class Masking:
             raise SettingsError(f"the gain of a mask is above 0; got {self.gain!r}")
 
     def __call__(self, masks: Masks, frame_number: int) -> Masks:
-        """The masks to use on a frame; what is random depends on the seed and the frame's number alone."""
+        """The masks to use on a frame. Random ones depend on the seed and the frame's number alone."""
         rng = np.random.default_rng((self.seed, frame_number))
         changed, keep = np.minimum(np.float32(self.gain) * masks.changed, 1), masks.keep
         if self.spatial == "uniform":
@@ -76,12 +76,12 @@ class Masking:
 def partial_size(size: tuple[int, int], scale: float) -> tuple[int, int]:
     """(H, W) at which a partial frame is computed.
 
-    Its sides are multiples of `MULTIPLE`: a network rounds the sizes of its maps up, and maps that reach beyond the
-    frame do not lie on those that they are blended with.
+    Its sides are multiples of `SIDE_MULTIPLE`. A network rounds the sizes of its maps up, and maps that reach beyond
+    the frame would not align with those that they are blended with.
     """
     if scale == 1:
         return size
-    height, width = (min(side, max(1, round(scale * side / MULTIPLE)) * MULTIPLE) for side in size)
+    height, width = (min(side, max(1, round(scale * side / SIDE_MULTIPLE)) * SIDE_MULTIPLE) for side in size)
     return height, width
 
 

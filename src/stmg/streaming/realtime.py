@@ -30,7 +30,7 @@ from stmg.video.labels import IGNORE, Labels
 # Mean change since the last frame given to the network above which the next one is given to it. A still scene under
 # sensor noise stays below.
 MIN_CHANGE_TO_RUN = 0.04
-MAX_AGE = 30  # frames after which the network runs in any case: what change does not show cannot last
+MAX_AGE = 30  # frames after which the network runs in any case, so that errors which change misses do not last
 LOWEST_PRIORITY = 19  # of a thread
 
 

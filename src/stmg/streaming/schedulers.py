@@ -1,4 +1,4 @@
-"""Schedulers: which level each frame gets. Plain Python; what a scheduler remembers goes in and comes out."""
+"""Schedulers: which level each frame gets. Pure functions: the memory of a stream goes in and comes out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Level(StrEnum):
 
 
 class Evidence(NamedTuple):
-    """What a scheduler may look at."""
+    """The measurements that a scheduler decides by."""
 
     distortion: float
     """Mean of the spatial mask against the last computed frame."""
@@ -34,7 +34,7 @@ class Evidence(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a scheduler knows of the frames before."""
+    """What a scheduler remembers of the frames before."""
 
     since_key: int = 0
     """Frames since the last key frame; 0 right after one."""
@@ -50,11 +50,11 @@ AFTER_FIRST_FRAME = Memory()
 
 
 class Scheduler(Protocol):
-    """Decides a frame's level from the evidence, and what to remember of it.
+    """Decides a frame's level from the evidence.
 
-    It keeps nothing itself: what it remembers of a stream goes in and comes out as a `Memory`, so several streams may
-    share it. The first frame, and one after a cut, a gap or a change of size, is a key frame without being decided.
-    To bring your own, give an object with these members as `scheduler`; it need not derive from anything:
+    It keeps no state: the memory of a stream goes in and comes out, so several streams may share one. The first frame,
+    and one after a cut, a gap or a change of size, is a key frame without being decided. To bring your own, give an
+    object with these members as `scheduler`; it need not derive from anything:
 
         class EveryTenth:
             name = "every tenth"
@@ -79,20 +79,20 @@ class Scheduler(Protocol):
 
     @property
     def reuses(self) -> bool:
-        """Whether frames take anything from the frames before; if not, partial frames blend nothing."""
+        """True if frames take anything from the frames before. Otherwise partial frames blend nothing."""
 
     @property
     def refreshes(self) -> bool:
-        """Whether there may be partial frames; if not, the mask generator does not run."""
+        """True if there may be partial frames. Otherwise the mask generator does not run."""
 
     def foresee(self, memory: Memory) -> bool:
-        """Whether the next frame is a key frame whatever it shows, so that no motion need be estimated for it."""
+        """True if the next frame is a key frame whatever it shows. Then no motion is estimated for it."""
 
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
         """The level of a frame."""
 
     def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
-        """What the next frame is decided by. `evidence.distortion` is NaN on a key frame that was foreseen."""
+        """The memory for the next frame. `evidence.distortion` is NaN on a key frame that was foreseen."""
 
 
 def _frames_since_key(level: Level, memory: Memory) -> int:
@@ -100,7 +100,7 @@ def _frames_since_key(level: Level, memory: Memory) -> int:
 
 
 class _DecidesByEvidence:
-    """A scheduler that decides by the evidence alone, and makes partial frames."""
+    """A scheduler that foresees nothing, and has partial frames."""
 
     refreshes = True
 
@@ -201,7 +201,7 @@ class DriftBudget:
     partial_above: float = math.inf
     """Distortion since the last computed frame at which a partial frame refreshes; infinite: never."""
     longest: int = 30
-    """Most frames from one key frame to the next, so that what distortion does not see cannot last."""
+    """Most frames from one key frame to the next, so that errors which distortion misses do not last."""
     name: ClassVar[str] = "drift"
     reuses: ClassVar[bool] = True
 
@@ -214,7 +214,7 @@ class DriftBudget:
         return self.partial_above < math.inf
 
     def scale(self, factor: float) -> DriftBudget:
-        """The same with so many times the budget."""
+        """The scheduler with its budget multiplied."""
         return self if factor == 1 else replace(self, key_above=self.key_above * factor)
 
     def foresee(self, memory: Memory) -> bool:

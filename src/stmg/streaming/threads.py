@@ -20,7 +20,7 @@ _own = 0  # the user's own number of threads, meanwhile
 def count_workers() -> int:
     """How many threads work on the frames of a stream: as many as OpenCV has, where the user limited those.
 
-    Where nobody did, one more than there are cores fills what waits for memory.
+    Where nobody did, one more than there are cores keeps them busy while others wait for memory.
     """
     with _lock:
         threads = _own if _limiting else cv2.getNumThreads()

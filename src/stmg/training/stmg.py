@@ -23,7 +23,7 @@ from stmg.gating.warping import warp_tensor
 from stmg.models.card import Card
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.masks import GAIN, Masking
+from stmg.streaming.masks import MASK_GAIN, Masking
 from stmg.streaming.schedulers import FixedPeriod
 from stmg.streaming.state import FrameResult
 from stmg.training.losses import distillation_loss, distortion_map, keep_ratio_loss, reconstruction_loss, upsample
@@ -168,7 +168,9 @@ class StmgTraining(SegmentationTraining):
     def _spatial_mask(self, masks: SoftMasks) -> Tensor:
         """What partial frames blend by: as on a stream, more than where labels change."""
         constant = self.settings.constant_mask
-        return (GAIN * masks.changed).clamp(max=1) if constant is None else torch.full_like(masks.changed, constant)
+        return (
+            (MASK_GAIN * masks.changed).clamp(max=1) if constant is None else torch.full_like(masks.changed, constant)
+        )
 
     @torch.no_grad()
     def _base_logits(self, image: Tensor, size: tuple[int, ...]) -> Tensor | None:
