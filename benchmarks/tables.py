@@ -10,8 +10,9 @@ from benchmarks.figures import numbers_of, row_name
 from benchmarks.measurement import Measurement
 from benchmarks.run import RESULTS, Run, Stored, read_stored
 from benchmarks.runs import METHODS, RUNS, RUNTIMES, on_runtime
+from stmg.evaluation.evaluation_tables import evaluation_tables
 from stmg.evaluation.results import AblationResult, BenchmarkResult, EvaluationResult
-from stmg.evaluation.tables import ablation_tables, benchmark_tables, evaluation_tables
+from stmg.evaluation.tables import ablation_tables, benchmark_tables
 from stmg.evaluation.text_table import TextTable, number
 from stmg.evaluation.way import Way
 

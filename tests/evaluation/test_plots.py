@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from stmg.evaluation import plots
+from stmg.evaluation.fronts import correlation, group_ways, pareto_front, pruning_points
 from stmg.evaluation.rows import FrameRecord
 from stmg.evaluation.way import BASE, ONLINE, Way
 from stmg.streaming.schedulers import Level
@@ -14,7 +15,7 @@ PNG = b"\x89PNG"
 
 def test_the_front_is_what_nothing_beats_in_both():
     points = {"slow": (70.0, 10.0), "fast": (60.0, 30.0), "beaten": (59.0, 20.0), "middle": (65.0, 20.0)}
-    assert plots.pareto_front(points) == ["slow", "middle", "fast"]
+    assert pareto_front(points) == ["slow", "middle", "fast"]
 
 
 def test_ways_that_differ_in_stride_or_budget_alone_are_one_line_from_slow_to_fast():
@@ -31,7 +32,7 @@ def test_ways_that_differ_in_stride_or_budget_alone_are_one_line_from_slow_to_fa
         Way(kind="other-model", model="a"): (60.0, 99.0),
         Way(kind="other-model", model="b"): (61.0, 98.0),
     }
-    groups = plots.group_ways(points)
+    groups = group_ways(points)
     assert [BASE] in groups
     assert [budgets[0], ONLINE, budgets[1]] in groups
     assert copied in groups
@@ -74,6 +75,6 @@ def test_pruning_against_distortion_has_its_correlation():
     frames = [FrameRecord(Level.PARTIAL, share, 0.0, share, 1.0) for share in (0.1, 0.2, 0.4)]
     frames.append(FrameRecord(Level.PARTIAL, None, 0.0, 0.5, 1.0))
     frames.append(FrameRecord(Level.KEY, 0.9, 0.0, 1.0, 1.0))
-    assert plots.correlation(plots.pruning_points(frames)) == pytest.approx(-1)
+    assert correlation(pruning_points(frames)) == pytest.approx(-1)
     assert plots.plot_pruning(frames).startswith(PNG)
     assert plots.plot_pruning(frames[:2]) is None

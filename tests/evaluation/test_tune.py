@@ -16,11 +16,12 @@ from stmg.data.camvid import CLASS_NAMES
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation import tune as module
 from stmg.evaluation.clips import Clip, read_clip
+from stmg.evaluation.fronts import list_front
 from stmg.evaluation.inputs import Subject, open_model
 from stmg.evaluation.results import Goal
 from stmg.evaluation.rows import Latency, Row, Timing
 from stmg.evaluation.storage import read_result, write_result
-from stmg.evaluation.tables import describe_goal, list_front, tune_tables
+from stmg.evaluation.tables import tune_tables
 from stmg.evaluation.trials import Segment, Trials, compute_candidate
 from stmg.evaluation.tune import (
     choose,
@@ -283,7 +284,7 @@ def test_a_choice_that_does_not_hold_on_other_frames_is_not_praised():
 def test_goals_in_words():
     goal = Goal(max_loss=0.5, max_change=0.02, target_fps=30, max_latency_ms=15)
     expected = "at most 0.5 % of mIoU lost, at most 2 % of the pixels changed, at least 30 FPS, at most 15 ms"
-    assert describe_goal(goal) == f"goal: {expected}"
+    assert str(goal) == expected
 
 
 @pytest.mark.usefixtures("few_settings")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stmg.errors import MissingPackageError, install_command
+from stmg.evaluation.fronts import Point, correlation, group_ways, pareto_front, pruning_points
 from stmg.evaluation.results import BenchmarkResult, EvaluationResult, Result, SizeBenchmark, TuneResult
 from stmg.evaluation.rows import FrameRecord, Row
 from stmg.evaluation.way import BASE, ONLINE, Way, format_size
 from stmg.outputs.timeline import LEVEL_COLORS
 from stmg.streaming.motion import DIS_LEVELS
-from stmg.streaming.schedulers import Level
 
 try:
     from matplotlib.figure import Figure
@@ -32,10 +32,6 @@ PAPER_POINTS = {
     "STMG-DDR23-slim": (76.2, 116.0),
 }
 """What the paper reports for Cityscapes: mIoU, and FPS on its GPU."""
-
-Name = TypeVar("Name", bound=Hashable)
-Point = tuple[float, float]
-"""Two coordinates, such as mIoU and FPS."""
 
 
 class Plot(NamedTuple):
@@ -155,26 +151,6 @@ def plot_gains(rows: Sequence[Row]) -> bytes:
     return to_png(figure)
 
 
-def group_ways(points: Mapping[Way, Point]) -> list[list[Way]]:
-    """Ways that differ in stride or budget alone, each group from slow to fast."""
-    groups: dict[tuple[str, str], list[Way]] = {}
-    for way in sorted(points, key=lambda way: points[way][1]):
-        groups.setdefault((way.family, way.engine), []).append(way)
-    return list(groups.values())
-
-
-def pareto_front(points: Mapping[Name, Point]) -> list[Name]:
-    """Of points (mIoU, FPS) those that no other beats in accuracy and speed, from slow to fast."""
-    names = sorted(points, key=lambda name: (-points[name][1], -points[name][0]))
-    front: list[Name] = []
-    best = -np.inf
-    for name in names:
-        if points[name][0] > best:
-            front.append(name)
-            best = points[name][0]
-    return front[::-1]
-
-
 def _color(kind: str) -> str | None:
     """The color of what always has the same one."""
     return BASE_COLOR if kind == "base" else MODE_COLORS.get(kind)
@@ -248,21 +224,6 @@ def plot_pruning(frames: Sequence[FrameRecord]) -> bytes | None:
     title = f"correlation {correlation(points):.2f}"
     axes.set(xlabel="distortion", ylabel="blocks pruned (%)", title=title)
     return to_png(figure)
-
-
-def pruning_points(frames: Sequence[FrameRecord]) -> list[Point]:
-    """Distortion and pruned share of each partial frame."""
-    return [
-        (frame.distortion, 1 - frame.kept_blocks)
-        for frame in frames
-        if frame.level is Level.PARTIAL and frame.distortion is not None and frame.kept_blocks is not None
-    ]
-
-
-def correlation(points: Sequence[Point]) -> float:
-    """Between the two coordinates; NaN if either is always the same."""
-    first, second = np.array(points).T
-    return float(np.corrcoef(first, second)[0, 1]) if first.std() > 0 and second.std() > 0 else float("nan")
 
 
 def _alpha(mode: Row) -> float:

@@ -14,7 +14,7 @@ from stmg.evaluation.machine import Machine
 from stmg.evaluation.rows import FrameRecord, Row
 from stmg.evaluation.way import BASE, Size, Way
 from stmg.streaming.schedulers import Level
-from stmg.streaming.settings import Mode
+from stmg.streaming.settings import SETTINGS, Mode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +162,22 @@ class Goal:
     target_fps: float | None = None
     max_latency_ms: float | None = None
     """That 95 % of the frames stay within."""
+
+    def __post_init__(self) -> None:
+        if self.max_change is not None:  # as the setting of that name, which may be text such as 2%
+            object.__setattr__(self, "max_change", SETTINGS["max_change"].read("max_change", self.max_change))
+
+    def __str__(self) -> str:
+        parts = []
+        if self.max_loss is not None:
+            parts.append(f"at most {self.max_loss:g} % of mIoU lost")
+        if self.max_change is not None:
+            parts.append(f"at most {100 * self.max_change:g} % of the pixels changed")
+        if self.target_fps is not None:
+            parts.append(f"at least {self.target_fps:g} FPS")
+        if self.max_latency_ms is not None:
+            parts.append(f"at most {self.max_latency_ms:g} ms")
+        return ", ".join(parts)
 
     @property
     def is_speed_only(self) -> bool:

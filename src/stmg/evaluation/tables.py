@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 
+from stmg.evaluation.evaluation_tables import evaluation_tables
+from stmg.evaluation.fronts import list_front
 from stmg.evaluation.results import (
     AblationResult,
     BenchmarkResult,
     EvaluationResult,
-    Goal,
     Result,
     SizeBenchmark,
     TuneResult,
 )
-from stmg.evaluation.rows import FrameCost, Latency, Row
+from stmg.evaluation.rows import Latency, Row
 from stmg.evaluation.text_table import (
     NOT_COUNTED,
     NOTHING,
+    Columns,
     TextTable,
     change,
     macs_share,
+    make_table,
     mark_interrupted,
     number,
+    of_cost,
     ratio,
 )
 from stmg.evaluation.way import format_size
 from stmg.streaming.schedulers import Level
-from stmg.streaming.settings import Mode
-
-Columns = Mapping[str, Callable[[Row], str]]
-"""What a table says of each row, by heading."""
-DISTANCES: dict[Mode, tuple[str, str]] = {
-    "online": ("Online: mIoU by distance from the last key frame", "frames since"),
-    "offline": ("Offline: mIoU by distance to the nearer anchor", "frames to it"),
-    "realtime": ("mIoU by age of the anchor", "frames since"),
-}
 
 
 def result_tables(result: Result) -> list[TextTable]:
@@ -47,127 +42,6 @@ def result_tables(result: Result) -> list[TextTable]:
         return ablation_tables(result)
     assert isinstance(result, TuneResult)
     return tune_tables(result)
-
-
-def make_table(title: str, rows: Iterable[Row], columns: Columns, *, note: str = "") -> TextTable:
-    """A line for each row."""
-    table = TextTable(title, tuple(columns), note=note)
-    for row in rows:
-        table.add(*(cell(row) for cell in columns.values()))
-    return table
-
-
-def evaluation_tables(result: EvaluationResult) -> list[TextTable]:
-    """Base beside each mode; IoU of each class; accuracy by distance from what was computed; the paper's protocol."""
-    streams = [row for row in result.modes if row.way.kind != "copied-labels"]
-    realtime = result.modes[0].way.mode == "realtime"
-    tables = [_realtime_table(result) if realtime else _main_table(result)]
-    if result.stream.miou is not None:
-        tables.append(_class_table(result.base, streams))
-        tables += [_distance_table(row) for row in streams]
-    if result.paper_protocol is not None:
-        pairs = result.paper_protocol
-        title = f"The paper's protocol: {pairs.frames} labeled frames, each given the one before"
-        table = TextTable(title, ("mIoU", "base", "stmg", "change"))
-        cells = (number(pairs.base_miou), number(pairs.miou), change(pairs.miou, pairs.base_miou))
-        table.add(f"{pairs.level} frames", *cells)
-        tables.append(table)
-    return tables
-
-
-def _title(result: EvaluationResult) -> str:
-    where = f"{result.model} on {result.data} {result.split}, {format_size(result.size)}"
-    return f"{where}, {result.base.frames} frames{mark_interrupted(result)}"
-
-
-def _note(result: EvaluationResult) -> str:
-    settings = dict.fromkeys(row.settings for row in result.modes if row.settings)
-    motion = ", ".join(f"{name} on {count}" for name, count in result.motion.items())
-    parts = [*settings, result.runtime, f"motion: {motion} frames"]
-    if result.truth_consistency is not None:
-        parts.append(f"the labels' own temporal consistency is {result.truth_consistency:.2f} %")
-    return "; ".join(parts)
-
-
-def _main_table(result: EvaluationResult) -> TextTable:
-    """A column for the base network, two for each mode: the figure, and how far it is from the base network's."""
-    streams = result.modes
-    headings = ("", "base", *(text for row in streams for text in (row.way.mode, "change")))
-    table = TextTable(_title(result), headings, note=_note(result))
-
-    def add(name: str, value: Callable[[Row], float | None], unit: str = "", missing: str | None = None) -> None:
-        whole, parts = value(result.base), [value(row) for row in streams]
-        if missing is not None or any(part is not None for part in parts):
-            beside = (cell for part in parts for cell in (number(part, unit=unit), change(part, whole)))
-            table.add(name, number(whole, unit=unit, missing=missing or NOTHING), *beside)
-
-    add("mIoU", lambda row: row.miou, " %")
-    add("boundary IoU", lambda row: row.boundary_iou, " %")
-    add("temporal consistency", lambda row: row.consistency, " %")
-    add("agreement with base, pixels", lambda row: row.agreement_pixels, " %")
-    add("agreement with base, mIoU", lambda row: row.agreement_miou, " %")
-    add("GMACs per frame", _cost(lambda cost: cost.macs / 1e9), missing=NOT_COUNTED)
-    add("GMACs without head, as in the paper", _cost(lambda cost: cost.macs_without_head / 1e9), missing=NOT_COUNTED)
-    add("M parameters per frame", _cost(lambda cost: cost.params / 1e6), missing=NOTHING)
-    for level in Level:
-        shares = (cell for row in streams for cell in (number(row.share(level), 0, " %"), ""))
-        table.add(f"{level} frames", number(result.base.share(level), 0, " %"), *shares)
-    if any(row.kept_blocks is not None for row in streams):
-        blocks = (cell for row in streams for cell in (number(row.kept_blocks, 0, " %"), ""))
-        table.add("blocks run on partial frames", "", *blocks)
-    return table
-
-
-def _realtime_table(result: EvaluationResult) -> TextTable:
-    """A row for each number of intervals that the network takes, and one for the labels copied."""
-    base, labeled = result.base, result.base.miou is not None
-    stale = any(row.stale_share for row in result.modes)
-
-    def accuracy(row: Row) -> float | None:
-        return row.miou if labeled else row.agreement_miou
-
-    columns: dict[str, Callable[[Row], str]] = {
-        "": lambda row: row.name,
-        "mIoU" if labeled else "mIoU with base": lambda row: number(accuracy(row)),
-        "change": lambda row: change(accuracy(row), accuracy(base)),
-        "consistency": lambda row: number(row.consistency),
-        "agreement": lambda row: number(row.agreement_pixels),
-        "runs": lambda row: number(row.network_share, 0, " %"),
-        "age": lambda row: number(row.mean_distance, 1),
-    }
-    if stale:
-        columns["stale"] = lambda row: number(row.stale_share, 0, " %")
-    note = "runs: frames given to the network; age: frames since the one that the labels come from, mean; "
-    note += "agreement: pixels as with the network on every frame; copied: the last finished labels"
-    note += "; stale: with the labels of another scene; " if stale else "; "
-    return make_table(_title(result), (base, *result.modes), columns, note=note + _note(result))
-
-
-def _class_table(base: Row, streams: Sequence[Row]) -> TextTable:
-    """IoU of each class and how far it is from the base network's."""
-    headings = ("class", "base", *(text for row in streams for text in (_short_name(row), "diff.")))
-    table = TextTable("IoU of each class", headings)
-    for index, whole in enumerate(base.classes):
-        parts = [row.classes[index].iou for row in streams]
-        if whole.iou is not None and all(part is not None for part in parts):
-            cells = (text for part in parts if part is not None for text in (number(part), f"{part - whole.iou:+.2f}"))
-            table.add(whole.name, number(whole.iou), *cells)
-    return table
-
-
-def _distance_table(row: Row) -> TextTable:
-    title, heading = DISTANCES[row.way.mode]
-    if row.way.intervals is not None:
-        title = f"{row.name.capitalize()}: {title}"
-    table = TextTable(title, (heading, "share", "base", row.way.mode, "change"))
-    for each in row.by_distance:
-        figures = (number(each.base_miou), number(each.miou), change(each.miou, each.base_miou))
-        table.add(str(each.distance), number(each.share, 0, " %"), *figures)
-    return table
-
-
-def _short_name(row: Row) -> str:
-    return row.way.mode if row.way.intervals is None else f"L={row.way.intervals}"
 
 
 def benchmark_tables(result: BenchmarkResult, run: SizeBenchmark) -> list[TextTable]:
@@ -240,9 +114,11 @@ def _cost_table(run: SizeBenchmark) -> TextTable:
     reading = "rendering is not counted" if run.read_ms is None else f"reading takes {run.read_ms:.1f} ms"
     columns: Columns = {
         "": lambda row: row.name,
-        "GMACs": lambda row: number(_cost(lambda cost: cost.macs / 1e9)(row), missing=NOT_COUNTED),
-        "without head": lambda row: number(_cost(lambda cost: cost.macs_without_head / 1e9)(row), missing=NOT_COUNTED),
-        "M params": lambda row: number(_cost(lambda cost: cost.params / 1e6)(row)),
+        "GMACs": lambda row: number(of_cost(lambda cost: cost.macs / 1e9)(row), missing=NOT_COUNTED),
+        "without head": lambda row: number(
+            of_cost(lambda cost: cost.macs_without_head / 1e9)(row), missing=NOT_COUNTED
+        ),
+        "M params": lambda row: number(of_cost(lambda cost: cost.params / 1e6)(row)),
         "MACs gain": lambda row: ratio(row.timing.expected_gain if row.timing else None),
         "reached": lambda row: number(row.timing.gain_reached if row.timing else None),
         "peak MB": lambda row: number(None if row.peak_memory is None else row.peak_memory / 1e6, 0),
@@ -279,7 +155,7 @@ def ablation_tables(result: AblationResult) -> list[TextTable]:
         "mIoU": lambda row: number(row.miou) + ("" if row.miou_std is None else f" ± {row.miou_std:.2f}"),
         "change": lambda row: change(row.miou, base.miou),
         "MACs": lambda row: macs_share(row.cost, base.cost),
-        "params": lambda row: number(_cost(lambda cost: cost.params / 1e6)(row), unit=" M"),
+        "params": lambda row: number(of_cost(lambda cost: cost.params / 1e6)(row), unit=" M"),
         "key": lambda row: number(row.share(Level.KEY), 0, " %"),
         "blocks": lambda row: number(row.kept_blocks, 0, " %"),
     }
@@ -315,7 +191,7 @@ def tune_tables(result: TuneResult) -> list[TextTable]:
 
     own = f"the network's own labels change by {number(100 * result.flicker, 2, ' %')} from frame to frame"
     note = f"budget/longest; those that another of their kind beats in both are left out; {own}"
-    verdict = f"{describe_goal(result.goal)}: {result.verdict}"
+    verdict = f"goal: {result.goal}: {result.verdict}"
     title = f"{result.source} with {result.model}, {format_size(result.size)}, {result.frames} frames"
     note = note if result.best else f"{note}\n{verdict}"
     tables = [make_table(title, list_front(result), {"": name, **columns}, note=note)]
@@ -327,39 +203,6 @@ def tune_tables(result: TuneResult) -> list[TextTable]:
             promise.add(measured, *(cell(result.check) for cell in columns.values()))
         tables.append(promise)
     return tables
-
-
-def list_front(result: TuneResult) -> list[Row]:
-    """The choice, every frame, and of each model and mode what no other beats in both speed and change."""
-
-    def is_beaten(one: Row) -> bool:
-        return any(
-            (other.way.model, other.way.kind) == (one.way.model, one.way.kind)
-            and other.fps >= one.fps
-            and (other.changed or 0) <= (one.changed or 0)
-            and (other.fps, other.changed) != (one.fps, one.changed)
-            for other in result.outcomes
-        )
-
-    return [row for row in result.outcomes if row == result.best or not is_beaten(row)]
-
-
-def describe_goal(goal: Goal) -> str:
-    """The goal in words."""
-    parts = []
-    if goal.max_loss is not None:
-        parts.append(f"at most {goal.max_loss:g} % of mIoU lost")
-    if goal.max_change is not None:
-        parts.append(f"at most {100 * goal.max_change:g} % of the pixels changed")
-    if goal.target_fps is not None:
-        parts.append(f"at least {goal.target_fps:g} FPS")
-    if goal.max_latency_ms is not None:
-        parts.append(f"at most {goal.max_latency_ms:g} ms")
-    return f"goal: {', '.join(parts)}"
-
-
-def _cost(value: Callable[[FrameCost], float]) -> Callable[[Row], float | None]:
-    return lambda row: None if row.cost is None else value(row.cost)
 
 
 def _latency_cells(latency: Latency | None, digits: int = 1) -> tuple[str, str, str]:

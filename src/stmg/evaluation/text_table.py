@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,9 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from stmg.evaluation.results import Result
-from stmg.evaluation.rows import FrameCost
+from stmg.evaluation.rows import FrameCost, Row
 
 NOTHING = "-"
+Columns = Mapping[str, Callable[[Row], str]]
+"""What a table says of each row, by heading."""
 NOT_COUNTED = "not counted"  # MACs of a network that cannot be looked into
 
 
@@ -57,6 +60,19 @@ class TextTable:
         note = f"<p class=note>{html.escape(self.note)}</p>" if self.note else ""
         head = row(self.headings, "th")
         return f"<h3>{html.escape(self.title)}</h3><table><thead>{head}</thead><tbody>{rows}</tbody></table>{note}"
+
+
+def make_table(title: str, rows: Iterable[Row], columns: Columns, *, note: str = "") -> TextTable:
+    """A line for each row."""
+    table = TextTable(title, tuple(columns), note=note)
+    for row in rows:
+        table.add(*(cell(row) for cell in columns.values()))
+    return table
+
+
+def of_cost(value: Callable[[FrameCost], float]) -> Callable[[Row], float | None]:
+    """A figure of a row's cost; None where that was not counted."""
+    return lambda row: None if row.cost is None else value(row.cost)
 
 
 def number(value: float | None, digits: int = 2, unit: str = "", missing: str = NOTHING) -> str:
