@@ -239,8 +239,7 @@ def draw_beside(results: dict[str, FrameResult]) -> Image:
 
 def make_demo_table(title: str, rows: Mapping[str, Row]) -> TextTable:
     """Accuracy, cost and speed of every way, beside the network on every frame."""
-    from stmg.evaluation.tables import make_table
-    from stmg.evaluation.text_table import change, macs_share, number, ratio
+    from stmg.evaluation.text_table import change, macs_share, make_table, number, ratio
 
     base = rows[NETWORK]
     names = {row.way: name for name, row in rows.items()}
