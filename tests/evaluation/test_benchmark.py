@@ -48,7 +48,7 @@ def test_every_way_has_a_row(run):
     assert {way.model for way in ways if way.kind == "other-model"} > {"ddrnet23-narrow"}
     exports = [way for way in ways if way.runtime is not None]
     assert {(way.kind, way.runtime, way.bits) for way in exports} == {
-        (kind, "onnxruntime", 32) for kind in ("base", "online", "offline", "paper")
+        (kind, "onnxruntime", 32) for kind in ("base", "online", "offline")
     }
     assert {way.export for way in exports} == {None, "again"}  # two exports alike are told apart
 
