@@ -55,18 +55,19 @@ def stop_at(step: int) -> Any:
     return on_step
 
 
-def hold_at(step: int, held: Held) -> str:
+def hold_at(step: int, held: Held, module: str = "stmg.training.base.BaseTraining") -> str:
     """Code by which a training of another process is held in the middle of a step."""
+    package, _, name = module.rpartition(".")
     return f"""
 {held.code}
-from stmg.training.base import BaseTraining
-forward, calls = BaseTraining.forward, []
+from {package} import {name} as Training
+forward, calls = Training.forward, []
 def forward_or_hold(self, batch):
     calls.append(batch)
     if len(calls) == {step}:
         hold()
     return forward(self, batch)
-BaseTraining.forward = forward_or_hold
+Training.forward = forward_or_hold
 """
 
 

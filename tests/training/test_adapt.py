@@ -6,21 +6,23 @@ import sys
 import numpy as np
 import onnx
 import pytest
+import torch
+from safetensors.torch import load_file
 
 import stmg
 from clips import clip
-from commands import is_one_line, run_stmg
+from commands import is_one_line, run_stmg, start_stmg
 from graphs import save_one_channel
-from stmg.data.files import VideoFile
 from stmg.errors import MissingPackageError, ModelError, install_command
 from stmg.models.correctors import has_corrector, load_corrector, read_corrector_card
 from stmg.models.model_files import list_graph_files
 from stmg.models.spec import ModelSpec
 from stmg.runtimes.manifest import MANIFEST
 from stmg.streaming.schedulers import FixedPeriod, Level
-from stmg.training.adapt import fit_videos, identify, list_videos
-from stmg.training.corrector_run import AdaptSettings
-from stmg.training.unlabeled import CroppedVideo
+from stmg.training.adapt import identify, list_videos
+from stmg.training.corrector_run import AdaptSettings, find_size
+from trainings import hold_at
+from waiting import PATIENCE, Held
 from zoo import panning
 
 SIZE = (96, 128)
@@ -61,13 +63,9 @@ def test_videos_are_trained_on_at_the_size_at_which_a_stream_computes_them(tmp_p
     wide = (2 * own[0] * 3 // 4, 2 * own[1])
     for name, length, size in (("a", 6, wide), ("b", 9, (2 * own[0], 2 * own[1])), ("c", 6, wide)):
         clip(tmp_path / f"{name}.mp4", length, size)
-    videos, size = fit_videos(list_videos([tmp_path]), segmenter)
-    assert size == segmenter.size_for(wide) != own
-    assert [type(video) for video in videos] == [VideoFile, CroppedVideo, VideoFile]
-    given, size = fit_videos(list_videos([tmp_path]), segmenter.another(size=own))
-    assert (size, {type(video) for video in given}) == (own, {VideoFile})  # the user's own wish
-    small = clip(tmp_path / "small.mp4", 3, (64, 48))
-    assert fit_videos(list_videos([small]), segmenter)[1] == (64, 48)
+    videos = list_videos([tmp_path])
+    assert find_size(videos, segmenter.size_for) == segmenter.size_for(wide) != own
+    assert find_size(videos, segmenter.another(size=own).size_for) == own  # the user's own wish
 
 
 def test_only_what_is_to_be_trained_on_is_looked_at(drive):
@@ -152,7 +150,7 @@ def test_what_cannot_be_adapted_is_one_line(tmp_path, drive):
 
 def test_it_trains_on_a_gpu_if_there_is_one(tmp_path, drive, monkeypatch):
     monkeypatch.setattr("stmg.training.adapt.find_device", {None: "where there is a GPU"}.__getitem__)
-    monkeypatch.setattr("stmg.training.adapt.train_corrector", lambda *given, **options: pytest.exit(given[5]))
+    monkeypatch.setattr("stmg.training.adapt.train_corrector", lambda *given, **options: pytest.exit(given[4]))
     with pytest.raises(pytest.exit.Exception, match="where there is a GPU"):
         stmg.adapt(ModelSpec("small-streets", {"size": SIZE}), drive, tmp_path)
 
@@ -172,3 +170,27 @@ def test_a_missing_package_is_said_before_anything_is_opened(tmp_path, monkeypat
         stmg.adapt(stmg.ModelSpec(str(graph), {"runtime": "openvino"}), tmp_path / "nowhere.mp4", tmp_path / "out")
     assert install_command("export") in str(error.value)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_as_if_it_had_not_been(tmp_path, drive):
+    command = ("adapt", "small-streets", "--on", drive, "--size", "64x96", "--pairs", 16, "--longest", 3, "--steps", 8)
+    code = """
+import stmg.training.corrector, stmg.training.corrector_run
+stmg.training.corrector.MAX_CHANGE_LEFT = 1e9
+stmg.training.corrector_run.SAVE_EVERY = 3
+stmg.training.corrector_run.AdaptSettings.__init__.__kwdefaults__["checks"] = 2
+"""
+    held = Held(tmp_path)
+    hold = hold_at(6, held, "stmg.training.corrector.CorrectorTraining")
+    victim = start_stmg(*command, "--out", tmp_path / "killed", before=code + hold)
+    held.wait(victim)
+    victim.kill()
+    victim.communicate(timeout=PATIENCE)
+    assert torch.load(tmp_path / "killed" / "adapt" / "state.pt", weights_only=True)["progress"]["step"] == 3
+    for name in ("whole", "killed"):
+        process = start_stmg(*command, "--out", tmp_path / name, before=code)
+        _, error = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, error
+    one, two = (load_file(tmp_path / name / "corrector.safetensors") for name in ("whole", "killed"))
+    assert all(torch.equal(one[name], two[name]) for name in one)

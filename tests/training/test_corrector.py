@@ -24,7 +24,6 @@ def adapt(folder, start, settings=FEW):
         VideoSegmenter(colors, motion="dis"),
         videos,
         folder,
-        SIZE,
         settings,
         CPU,
         lambda report: None,

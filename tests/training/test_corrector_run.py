@@ -41,7 +41,7 @@ def segmenter():
 
 
 def run(folder, settings=FEW, on_progress=lambda report: None):
-    return train_corrector(segmenter(), videos(), folder, SIZE, settings, CPU, on_progress)
+    return train_corrector(segmenter(), videos(), folder, settings, CPU, on_progress)
 
 
 def weights(adapted):
@@ -82,9 +82,9 @@ def test_a_folder_of_other_settings_or_videos_is_refused(tmp_path):
         run(tmp_path, AdaptSettings(steps=7, pairs=16, batch=4, longest=4))
     others = streets(20, SIZE).videos("val")[1:2]
     with pytest.raises(SettingsError, match="holds a run with another videos"):
-        train_corrector(segmenter(), others, tmp_path, SIZE, FEW, CPU)
+        train_corrector(segmenter(), others, tmp_path, FEW, CPU)
     with pytest.raises(SettingsError, match="holds a run with another network"):
-        train_corrector(segmenter(), videos(), tmp_path, SIZE, FEW, CPU, identity="another")
+        train_corrector(segmenter(), videos(), tmp_path, FEW, CPU, identity="another")
     (tmp_path / "pairs" / "image.npy").unlink()
     with pytest.raises(SettingsError, match="are gone; remove"):
         run(tmp_path)
@@ -127,7 +127,7 @@ def test_the_number_of_pairs_may_follow_from_the_time_and_an_interrupted_run_goe
 def test_a_video_too_short_to_check_on_is_refused_before_anything_is_learned(tmp_path):
     (short,) = streets(6, SIZE).videos("val")[:1]
     with pytest.raises(DataError, match="nothing is left to check a corrector on: give a longer video, or several"):
-        train_corrector(segmenter(), [short], tmp_path, SIZE, FEW, CPU)
+        train_corrector(segmenter(), [short], tmp_path, FEW, CPU)
 
 
 def test_a_number_of_pairs_leaves_the_steps_to_the_time(tmp_path):
@@ -148,7 +148,6 @@ def test_it_learns_to_mend_what_motion_leaves(tmp_path):
         VideoSegmenter(by_darkness, motion="none"),
         videos(),
         tmp_path,
-        SIZE,
         AdaptSettings(steps=150, pairs=100, batch=8, longest=6, checks=6),
         CPU,
     )

@@ -9,7 +9,8 @@ import pytest
 from stmg.runtimes.callable import CallableRuntime
 from stmg.streaming.motion import DisMotion
 from stmg.training.adapt import list_videos
-from stmg.training.unlabeled import CroppedVideo, UnlabeledClips
+from stmg.training.unlabeled import UnlabeledClips, crop_middle
+from stmg.video.frames import resize_image
 from zoo import colors, panning, streets
 
 SIZE = (96, 128)
@@ -69,13 +70,20 @@ def test_frames_between_two_computed_ones_have_the_flows_of_offline_mode():
 
 
 @pytest.mark.parametrize("shape", [(48, 128), (96, 96), (96, 128), (192, 256), (300, 100)])
-def test_of_a_cropped_video_the_middle_is_seen_and_nothing_is_squeezed(shape):
-    video = videos()[0]
-    cropped = CroppedVideo(video, shape)
-    image = cropped.image(3)
-    assert image.shape[0] / image.shape[1] == pytest.approx(shape[0] / shape[1], rel=0.05)
-    assert image.shape[0] == SIZE[0] or image.shape[1] == SIZE[1]
-    top, left = ((whole - part) // 2 for whole, part in zip(SIZE, image.shape, strict=False))
-    assert np.array_equal(image, video.image(3)[top : top + image.shape[0], left : left + image.shape[1]])
-    assert cropped.image(3, shape).shape[:2] == shape
-    assert (len(cropped), cropped.name, cropped.rate) == (len(video), video.name, video.rate)
+def test_the_middle_has_the_proportions_of_a_shape(shape):
+    image = videos()[0].image(3)
+    middle = crop_middle(image, shape)
+    assert middle.shape[0] / middle.shape[1] == pytest.approx(shape[0] / shape[1], rel=0.05)
+    assert middle.shape[0] == SIZE[0] or middle.shape[1] == SIZE[1]
+    top, left = ((whole - part) // 2 for whole, part in zip(SIZE, middle.shape, strict=False))
+    assert np.array_equal(middle, image[top : top + middle.shape[0], left : left + middle.shape[1]])
+
+
+def test_only_frames_that_a_stream_computes_at_another_size_are_cropped():
+    (video,), size = videos(), (48, 96)
+    image = video.image(2)
+    for own, expected in ((size, image), (SIZE, crop_middle(image, size))):
+        clips = UnlabeledClips(
+            [video], CallableRuntime(by_darkness), DisMotion(), size, 3, 0.0, 0, lambda source, own=own: own
+        )
+        assert np.array_equal(clips.read(video, 2), resize_image(expected, size))

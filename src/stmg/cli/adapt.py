@@ -94,13 +94,13 @@ def adapt(
                     task, description=report.phase, completed=report.done, total=report.total, status=status
                 )
 
-            outcome = run(spec, on, out, adapt_settings, on_progress=show)
+            adapted = run(spec, on, out, adapt_settings, on_progress=show)
     except KeyboardInterrupt:
         console.print(f"[yellow]interrupted; the same command goes on from what {escape(str(out / RUN))} holds[/]")
         raise typer.Exit(INTERRUPTED) from None
-    adapted, check = outcome.adapted, outcome.adapted.check
+    check = adapted.check
     console.print(
-        f"{escape(model)} at {adapted.size[0]}x{adapted.size[1]}, motion {outcome.motion}: {adapted.steps} steps on "
+        f"{escape(model)} at {adapted.size[0]}x{adapted.size[1]}, motion {adapted.motion}: {adapted.steps} steps on "
         f"{adapted.pairs} pairs in {adapted.seconds / 60:.1f} min; the corrector takes {adapted.macs / 1e9:.2f} GMACs "
         f"per frame{'' if adapted.share is None else f', {adapted.share:.1%} of the network'}"
     )
@@ -117,13 +117,13 @@ def adapt(
                 f"  {what + ':':24}on {change.uncorrected:.2%} of the pixels with motion alone, "
                 f"on {change.corrected:.2%} corrected"
             )
-    if not outcome.kept:
+    if not check.helps:
         console.print(f"[yellow]{'the corrector is no help there; ' * bool(check.clips)}the model stays as it was[/]")
         return
     if not check.between.is_less:
         console.print("[yellow]between two computed frames it is no help: offline mode does without[/]")
     folder = shlex.quote(str(out))
-    if outcome.whole:  # of a graph file, the folder knows how it was opened
+    if adapted.has_model:  # of a graph file, the folder knows how it was opened
         use = folder + ("" if is_graph_file(model) else format_options(options, OF_CHECKPOINTS))
     else:
         without = {name: value for name, value in options.items() if name != "corrector"}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from stmg.data.catalogue import is_dataset, open_dataset
 from stmg.data.dataset import Video
@@ -18,27 +16,12 @@ from stmg.models.model_files import list_companion_files, list_model_files
 from stmg.models.names import is_code, is_export, is_graph_file, refuse_export
 from stmg.models.spec import ModelSpec, as_spec
 from stmg.runtimes.torch import find_device
-from stmg.segmenter import VideoSegmenter
 from stmg.training.corrector import LAST
 from stmg.training.corrector_run import PAIRS, Adapted, AdaptSettings, OnPhase, train_corrector
 from stmg.training.run_folder import RECIPE, STATE
-from stmg.training.unlabeled import CroppedVideo
 from stmg.video.normalization import Normalization
 
 RUN = "adapt"  # folder of a run, in that of the model
-
-
-class Outcome(NamedTuple):
-    """What `adapt` did."""
-
-    adapted: Adapted
-    motion: str
-    frames: int
-    """Of all videos."""
-    kept: bool
-    """Whether the corrector helps on what was held out; if not, nothing was written."""
-    whole: bool
-    """Whether the folder holds the model too; if not, it is for `corrector=`."""
 
 
 def adapt(
@@ -48,7 +31,7 @@ def adapt(
     settings: AdaptSettings | None = None,
     *,
     on_progress: OnPhase = lambda report: None,
-) -> Outcome:
+) -> Adapted:
     """Train a corrector for a model on videos without labels, and write both into a folder.
 
     model: a name as `stmg.load` takes it, or a spec; with a `corrector` it goes on from that one, else from ImageNet.
@@ -65,13 +48,12 @@ def adapt(
     if not is_export(spec.name):  # an export is copied over one
         refuse_export(folder)
     segmenter = resolve(spec.with_options(corrector="none"))
-    videos, size = fit_videos(list_videos([on] if isinstance(on, str | Path) else on), segmenter)
+    videos = list_videos([on] if isinstance(on, str | Path) else on)
     start = spec.options.get("corrector", "none")  # one beside the model is not gone on from
     adapted = train_corrector(
         segmenter,
         videos,
         run_folder,
-        size,
         settings or AdaptSettings(),
         find_device(spec.settings.device),
         on_progress,
@@ -80,8 +62,7 @@ def adapt(
         name=spec.name,
         graph=_describe_graph(spec),
     )
-    kept = adapted.check.helps
-    if kept:
+    if adapted.check.helps:
         _copy_model(spec, folder)
         _move_corrector(run_folder / LAST, folder)
     # Nothing is left to resume; the log stays.
@@ -89,25 +70,7 @@ def adapt(
         shutil.rmtree(run_folder / part, ignore_errors=True)
     for name in (STATE, RECIPE):
         (run_folder / name).unlink(missing_ok=True)
-    frames = sum(map(len, videos))
-    return Outcome(adapted, segmenter.settings.motion.name, frames, kept, kept and not is_code(spec.name))
-
-
-def fit_videos(videos: Sequence[Video], segmenter: VideoSegmenter) -> tuple[list[Video], tuple[int, int]]:
-    """The videos that have frames, and the size to train at: that at which a stream computes most of their frames.
-
-    Of the others the middle is taken, in the shape of that size.
-    """
-    videos = [video for video in videos if len(video)]
-    sizes: list[tuple[int, int]] = []
-    frames: Counter[tuple[int, int]] = Counter()
-    for video in videos:
-        height, width = video.image(0).shape[:2]
-        sizes.append(segmenter.size_for((height, width)) or (height, width))
-        frames[sizes[-1]] += len(video)
-    size = max(frames, key=lambda each: frames[each]) if frames else (0, 0)
-    fitted = [video if own == size else CroppedVideo(video, size) for video, own in zip(videos, sizes, strict=True)]
-    return fitted, size
+    return adapted._replace(has_model=adapted.check.helps and not is_code(spec.name))
 
 
 def list_videos(sources: Sequence[str | Path]) -> list[Video]:

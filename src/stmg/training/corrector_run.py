@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 
 from stmg.data.dataset import Video
-from stmg.errors import SettingsError, require
+from stmg.errors import DataError, SettingsError, require
 from stmg.models.correctors import GraphModel, describe_corrector
 from stmg.networks.corrector import Corrector
 from stmg.segmenter import VideoSegmenter
@@ -97,10 +98,11 @@ OnPhase = Callable[[PhaseReport], None]
 
 
 class Adapted(NamedTuple):
-    """A trained corrector."""
+    """A trained corrector. It is kept if its check says that it helps; else nothing is written."""
 
     module: Corrector
     size: tuple[int, int]
+    motion: str
     macs: int
     share: float | None
     """Of the network's multiply-accumulates; None where those are not known."""
@@ -108,13 +110,14 @@ class Adapted(NamedTuple):
     seconds: float
     steps: int
     pairs: int
+    has_model: bool = False
+    """Whether the folder holds the model too; if not, it is for `corrector=`."""
 
 
 def train_corrector(
     segmenter: VideoSegmenter,
     videos: Sequence[Video],
     folder: Path,
-    size: tuple[int, int],
     settings: AdaptSettings,
     device: torch.device,
     on_progress: OnPhase = lambda report: None,
@@ -124,7 +127,7 @@ def train_corrector(
     name: str = "",
     graph: GraphModel | None = None,
 ) -> Adapted:
-    """Train a corrector for a segmenter's network at its level of motion.
+    """Train a corrector for a segmenter's network at its level of motion, and at the size of most frames in a stream.
 
     videos: the user's own; their labels, if there are any, are not looked at.
     folder: of the run; a later call resumes it, if the network has the same identity then.
@@ -133,7 +136,12 @@ def train_corrector(
     """
     runtime, motion, seed = segmenter.runtime, segmenter.settings.motion, settings.seed
     fabric = Machines(device=str(device)).make_fabric()
-    clips = UnlabeledClips(videos, runtime, motion, size, settings.longest, settings.still_share, seed)
+
+    def size_for(source: tuple[int, int]) -> tuple[int, int]:
+        return segmenter.size_for(source) or source
+
+    size = find_size(videos, size_for)
+    clips = UnlabeledClips(videos, runtime, motion, size, settings.longest, settings.still_share, seed, size_for)
     num_classes = count_classes(runtime, clips)
     cost = runtime.cost(size, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)
     torch.manual_seed(seed)
@@ -186,7 +194,20 @@ def train_corrector(
     assert figures is not None
     share = None if cost is None else stage.card.macs / cost.macs
     seconds = 60 * trainer.record.minutes
-    return Adapted(network, size, stage.card.macs, share, Check.from_figures(figures), seconds, steps, pairs)
+    check = Check.from_figures(figures)
+    return Adapted(network, size, motion.name, stage.card.macs, share, check, seconds, steps, pairs)
+
+
+def find_size(videos: Sequence[Video], size_for: Callable[[tuple[int, int]], tuple[int, int]]) -> tuple[int, int]:
+    """The size at which a stream computes most frames of some videos."""
+    frames: Counter[tuple[int, int]] = Counter()
+    for video in videos:
+        if len(video):
+            height, width = video.image(0).shape[:2]
+            frames[size_for((height, width))] += len(video)
+    if not frames:
+        raise DataError("there is no frame to adapt to")
+    return frames.most_common(1)[0][0]
 
 
 def _claim_folder(run: AdaptRun, folder: Path) -> None:

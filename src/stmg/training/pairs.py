@@ -64,7 +64,7 @@ def count_classes(runtime: Runtime, clips: UnlabeledClips) -> int:
     """The number of classes of a network, found by running it where it does not say."""
     if runtime.num_classes is not None:
         return max(2, runtime.num_classes)
-    image = clips.videos[0].image(0, clips.size)
+    image = clips.read(clips.videos[0], 0)
     array = runtime.logits_array(runtime.full(runtime.prepare(image)).logits)
     if array is None:
         raise SettingsError("the network gives labels alone and does not say how many classes: it cannot be adapted")

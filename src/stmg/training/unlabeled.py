@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -19,7 +19,6 @@ from stmg.streaming.motion import MotionEstimator, View, make_view
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.tracker import estimate_step
 from stmg.video.frames import Frame, Image, resize_image
-from stmg.video.labels import Labels
 
 STILL_MOTION = SimulatedMotion(zoom=0.04, pan=0.03, tilt=0.02, object_speed=0.03, max_gap=1)
 CLOSER = (1.0, 1.4)  # how much nearer a still is seen, so that what comes into the frame is in the still
@@ -48,40 +47,6 @@ class UnlabeledClip:
         return replace(self, flows=flows, motion=motion)
 
 
-@dataclass(frozen=True)
-class CroppedVideo:
-    """The middle of a video, in another shape, so that it can be computed at one size with other videos."""
-
-    video: Video
-    shape: tuple[int, int]
-
-    @property
-    def name(self) -> str:
-        return self.video.name
-
-    @property
-    def rate(self) -> float | None:
-        return self.video.rate
-
-    @property
-    def labeled(self) -> Sequence[int]:
-        return ()
-
-    def __len__(self) -> int:
-        return len(self.video)
-
-    def image(self, index: int, size: tuple[int, int] | None = None) -> Image:
-        image = self.video.image(index)
-        scale = min(side / wanted for side, wanted in zip(image.shape, self.shape, strict=False))
-        height, width = (max(1, round(scale * side)) for side in self.shape)
-        top, left = (image.shape[0] - height) // 2, (image.shape[1] - width) // 2
-        middle = np.ascontiguousarray(image[top : top + height, left : left + width])
-        return middle if size is None else resize_image(middle, size)
-
-    def truth(self, index: int, size: tuple[int, int] | None = None) -> Labels | None:
-        return None
-
-
 class _Part(NamedTuple):
     """Frames of a video."""
 
@@ -92,6 +57,8 @@ class _Part(NamedTuple):
 class UnlabeledClips:
     """Clips by their number, the same each time.
 
+    size_for: the size at which a stream computes frames of a size; of those computed at another size than `size`, the
+        middle is taken in its shape. None: all are resized.
     max_interval: frames from the first to the last of a clip.
     still_share: of the clips that are stills set in motion, so that a short video is not learned by heart.
     """
@@ -105,12 +72,11 @@ class UnlabeledClips:
         max_interval: int,
         still_share: float,
         seed: int,
+        size_for: Callable[[tuple[int, int]], tuple[int, int]] | None = None,
     ) -> None:
         self.videos = [video for video in videos if len(video)]
-        if not self.videos:
-            raise DataError("there is no frame to adapt to")
         self.runtime, self.motion, self.size = runtime, motion, size
-        self.max_interval, self.still_share, self.seed = max_interval, still_share, seed
+        self.max_interval, self.still_share, self.seed, self.size_for = max_interval, still_share, seed, size_for
         self.train, self.held_out = _split(self.videos)
         if not self.held_out:
             raise DataError("nothing is left to check a corrector on: give a longer video, or several")
@@ -123,7 +89,7 @@ class UnlabeledClips:
             clip = self._cut(video, frames, rng)
             if clip is not None:
                 return clip
-        return self._from_still(video.image(int(rng.integers(frames.start, frames.stop)), self.size), rng)
+        return self._from_still(self.read(video, int(rng.integers(frames.start, frames.stop))), rng)
 
     def get_held_out(self, number: int) -> UnlabeledClip | None:
         """A clip that is not learned from: of a moving video as it is, of stills set in motion; None at a scene cut."""
@@ -131,7 +97,15 @@ class UnlabeledClips:
         video, frames = _sample_part(self.held_out, rng)
         if is_moving(video):
             return self._cut(video, frames, rng)
-        return self._from_still(video.image(int(rng.integers(frames.start, frames.stop)), self.size), rng)
+        return self._from_still(self.read(video, int(rng.integers(frames.start, frames.stop))), rng)
+
+    def read(self, video: Video, index: int) -> Image:
+        """A frame at the size of all."""
+        image = video.image(index)
+        height, width = image.shape[:2]
+        if self.size_for is not None and self.size_for((height, width)) != self.size:
+            image = crop_middle(image, self.size)
+        return resize_image(image, self.size)
 
     def follow(self, images: list[Image]) -> UnlabeledClip | None:
         """Images as a clip with its flows; None if there is a scene cut between them."""
@@ -147,7 +121,7 @@ class UnlabeledClips:
             return None
         length = min(self.max_interval + 1, len(frames))
         start = frames.start + int(rng.integers(0, len(frames) - length + 1))
-        return self.follow([video.image(start + at, self.size) for at in range(length)])
+        return self.follow([self.read(video, start + at) for at in range(length)])
 
     def _from_still(self, image: Image, rng: np.random.Generator) -> UnlabeledClip:
         labels = self.runtime.labels(self.runtime.full(self.runtime.prepare(image)).logits, self.size)
@@ -160,6 +134,14 @@ class UnlabeledClips:
 
     def _make_views(self, images: Sequence[Image]) -> list[View]:
         return [make_view(Frame(image), self.motion.view_width) for image in images]
+
+
+def crop_middle(image: Image, shape: tuple[int, int]) -> Image:
+    """The largest part of an image, from its middle, that has the proportions of `shape`."""
+    scale = min(image.shape[0] / shape[0], image.shape[1] / shape[1])
+    height, width = (max(1, round(scale * side)) for side in shape)
+    top, left = (image.shape[0] - height) // 2, (image.shape[1] - width) // 2
+    return np.ascontiguousarray(image[top : top + height, left : left + width])
 
 
 def _split(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
