@@ -9,14 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import stmg
 from clips import clip, decoding_threads, wait_until_none_decodes
 from stmg.errors import FrameError, ModelError, SettingsError, VideoError
 from stmg.networks import build
 from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.torch import TorchRuntime
-from stmg.segmenter import VideoSegmenter
+from stmg.segmenter import VideoSegmenter, choose_mode
 from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level
+from stmg.streaming.settings import Settings
 from stmg.video.frames import Frame
 from stmg.video.sources import FrameSource, open_video
 from zoo import colors, panning
@@ -266,3 +268,56 @@ def test_frames_of_a_source_are_not_copied(mode):
     source = Source()
     for frame, result in zip(source.frames, VideoSegmenter(colors).stream(source, mode=mode), strict=True):
         assert result.image is frame.image
+
+
+def test_a_scheduler_is_that_of_the_mode_that_runs(tmp_path):
+    path = clip(tmp_path / "clip.mp4", 13)
+    always = VideoSegmenter(colors, scheduler="always-key")
+    assert [result.level for result in always.stream(path)] == 13 * [Level.KEY]  # offline, as files are
+    with pytest.raises(SettingsError, match="always-key cannot be used in realtime"):
+        always.stream(path, mode="realtime")
+    paper = VideoSegmenter(colors, scheduler="paper", motion="none")
+    assert {result.level for result in paper.stream(path)} == {Level.KEY, Level.PARTIAL}  # online by itself
+    for mode in ("offline", "realtime"):
+        with pytest.raises(SettingsError, match=r"scheduler paper (computes|cannot)"):
+            paper.stream(path, mode=mode)
+
+
+def test_the_mode_that_is_not_given_follows_from_scheduler_delay_and_source(tmp_path):
+    with open_video(clip(tmp_path / "clip.mp4", 3)) as video:
+        for options, mode in (
+            ({}, "offline"),
+            ({"scheduler": "fixed:period=3,between=carry"}, "offline"),
+            ({"scheduler": "paper"}, "online"),
+            ({"mode": "realtime"}, "realtime"),
+        ):
+            assert choose_mode(Settings(**options), video) == mode
+    assert choose_mode(Settings(), [1, 2]) == "online"
+    assert choose_mode(Settings(delay=4), [1, 2]) == "offline"
+
+
+def test_a_frame_by_itself_is_computed_at_the_size_of_a_stream_of_such_frames():
+    sizes = []
+
+    def network(image):
+        sizes.append(image.shape[:2])
+        return colors(image)
+
+    segmenter = VideoSegmenter(network, model_size=(36, 48))
+    frame = panning(1, (54, 96))[0]
+    stepped = segmenter.step(frame).labels
+    for mode in ("offline", "online", "realtime"):
+        (streamed,) = segmenter.another().stream([frame], mode=mode)
+        assert np.array_equal(streamed.labels, stepped)
+    assert set(sizes) == {segmenter.size_for((54, 96))} == {(32, 56)}
+    assert stepped.shape == (54, 96)
+    assert segmenter.size_for((36, 48)) is segmenter.size_for((20, 30)) is None
+    assert segmenter.another(size=(40, 40)).size_for((20, 30)) == (40, 40)
+
+
+def test_a_segmenter_is_built_once_when_it_is_loaded(monkeypatch):
+    built = []
+    original = VideoSegmenter.__init__
+    monkeypatch.setattr(VideoSegmenter, "__init__", lambda self, *a, **k: built.append(self) or original(self, *a, **k))
+    stmg.load("small-streets", device="cpu", motion="none", settings={"fusion": 0.1})
+    assert len(built) == 1

@@ -9,7 +9,14 @@ import torch
 
 import stmg
 from stmg.errors import SettingsError
-from stmg.models.spec import ModelSpec, read_settings, scheduler_fields, write_settings
+from stmg.models.spec import (
+    ModelSpec,
+    add_arguments,
+    merge_options,
+    read_settings,
+    scheduler_fields,
+    write_settings,
+)
 from stmg.networks import build
 from stmg.streaming.schedulers import AlwaysKey, DriftBudget, FixedPeriod, Level
 from stmg.streaming.settings import SETTINGS
@@ -115,3 +122,22 @@ def test_a_file_written_earlier_holds_a_scheduler_for_each_mode(tmp_path):
 def test_files_of_another_s_name_no_code_and_no_files():
     for name in ("network", "weights", "corrector", "device"):
         assert not SETTINGS[name].in_files
+
+
+def test_layers_are_merged_once_and_later_ones_count() -> None:
+    card = {
+        "fusion": 0.1,
+        "motion": "none",
+        "default_schedulers": {"online": DriftBudget(1), "offline": DriftBudget(2)},
+    }
+    file = {"fusion": 0.2, "size": (8, 8), "default_schedulers": {"offline": DriftBudget(3)}}
+    merged = merge_options(card, file, {"fusion": 0.3, "size": None})
+    both = {"online": DriftBudget(1), "offline": DriftBudget(3)}
+    assert merged == {"fusion": 0.3, "motion": "none", "default_schedulers": both}
+
+
+@pytest.mark.parametrize(("name", "mode"), [("fusion", "offline"), ("delay", "online"), ("partial_scale", "realtime")])
+def test_an_argument_that_the_mode_does_not_use_is_refused(name: str, mode: str) -> None:
+    with pytest.raises(SettingsError, match=f"{name} is for .* mode; the mode is {mode}"):
+        add_arguments({"mode": mode}, {name: 2})
+    assert name in add_arguments({name: 2}, {"mode": mode})

@@ -1,3 +1,6 @@
+import importlib
+import sys
+
 import pytest
 
 from stmg.errors import ModelError
@@ -62,3 +65,25 @@ def test_an_error_of_the_users_own_code_is_shown_as_it_is(tmp_path):
     path.write_text("def make():\n    return 1 / 0")
     with pytest.raises(ZeroDivisionError):
         call_user_function(f"{path}:make")
+
+
+def test_a_file_called_like_a_module_of_the_standard_library_replaces_none(tmp_path):
+    import queue
+
+    path = tmp_path / "queue.py"
+    path.write_text("def build():\n    import sched\n    return sched.__file__")
+    (tmp_path / "sched.py").write_text("raise RuntimeError('the standard library comes first')")
+    assert call_user_function(f"{path}:build") == importlib.import_module("sched").__file__
+    assert sys.modules["queue"] is queue
+    assert importlib.reload(queue).Queue
+
+
+def test_a_file_runs_once_until_it_is_changed(tmp_path):
+    path = tmp_path / "counted.py"
+    text = f"open({str(tmp_path / 'runs')!r}, 'a').write('x')\ndef one():\n    return 1\ndef two():\n    return 2\n"
+    path.write_text(text)
+    assert [call_user_function(f"{path}:{name}") for name in ("one", "two", "one")] == [1, 2, 1]
+    assert (tmp_path / "runs").read_text() == "x"
+    path.write_text(f"{text}def three():\n    return 3\n")
+    assert call_user_function(f"{path}:three") == 3
+    assert (tmp_path / "runs").read_text() == "xx"

@@ -19,10 +19,8 @@ from stmg.streaming.settings import (
     SETTINGS,
     STREAM,
     Settings,
-    add_arguments,
     live_settings,
     make_settings,
-    merge_options,
 )
 from stmg.video.normalization import Normalization
 from zoo import colors, panning
@@ -66,25 +64,6 @@ def test_every_setting_says_what_it_is() -> None:
         assert setting.group in (STREAM, MODEL, PYTHON), name
     assert set(live_settings()) == {"mode", "motion", "max_change"}
     assert {item.name for item in fields(Settings)} == {*SETTINGS, "default_schedulers"}
-
-
-def test_layers_are_merged_once_and_later_ones_count() -> None:
-    card = {
-        "fusion": 0.1,
-        "motion": "none",
-        "default_schedulers": {"online": DriftBudget(1), "offline": DriftBudget(2)},
-    }
-    file = {"fusion": 0.2, "size": (8, 8), "default_schedulers": {"offline": DriftBudget(3)}}
-    merged = merge_options(card, file, {"fusion": 0.3, "size": None})
-    both = {"online": DriftBudget(1), "offline": DriftBudget(3)}
-    assert merged == {"fusion": 0.3, "motion": "none", "default_schedulers": both}
-
-
-@pytest.mark.parametrize(("name", "mode"), [("fusion", "offline"), ("delay", "online"), ("partial_scale", "realtime")])
-def test_an_argument_that_the_mode_does_not_use_is_refused(name: str, mode: str) -> None:
-    with pytest.raises(SettingsError, match=f"{name} is for .* mode; the mode is {mode}"):
-        add_arguments({"mode": mode}, {name: 2})
-    assert name in add_arguments({name: 2}, {"mode": mode})
 
 
 def test_a_scheduler_is_for_every_mode_that_honors_it_and_refused_in_others() -> None:
@@ -138,6 +117,8 @@ def test_options_replace_those_of_a_base_and_nothing_else() -> None:
         ({"fusion": 1}, "fusion is at least 0 and below 1; got 1"),
         ({"fusion": -0.1}, "fusion"),
         ({"fusion": math.nan}, "fusion"),
+        ({"threads": 0}, r"threads is from 1 to .* got 0"),
+        ({"threads": 9999}, r"threads is from 1 to \d+ on this machine, which has \d+ cores; got 9999"),
         ({"size": 5}, "size is a height and a width above 0; got 5"),
         ({"model_size": "48 by 64"}, "model_size is HEIGHTxWIDTH, such as 360x480; got '48 by 64'"),
         ({"class_names": 5}, "class_names are names, in the order of the classes; got 5"),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type
 import typer
 
 from stmg.streaming.settings import MODEL as MODEL
-from stmg.streaming.settings import SETTINGS, Setting, add_arguments
+from stmg.streaming.settings import SETTINGS, Setting
 from stmg.streaming.settings import STREAM as STREAM
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def make_spec(model: str, options: Options, *, mode: str | None = None, several_
     mode: what the stream will be, where the options do not say; an option that it does not use is refused.
     several_modes: whether the command runs several modes where none is given, whatever the file says.
     """
-    from stmg.models.spec import ModelSpec, read_settings
+    from stmg.models.spec import ModelSpec, add_arguments, read_settings
 
     given = {"mode": mode, **options}
     file = given.pop("settings", None)

@@ -32,7 +32,7 @@ class Pretrained:
         commit_message: str = "Upload a checkpoint of stmg",
     ) -> str:
         """Save a checkpoint in a repository of the Hub, created if it is not there; returns its address."""
-        url: str = checkpoints("hub").push_to_hub(
+        url: str = checkpoints("save").push_to_hub(
             self, repo_id, card=card, bits=bits, private=private, token=token, commit_message=commit_message
         )
         return url

@@ -11,7 +11,7 @@ from stmg.errors import MissingPackageError, ModelError, SettingsError, install_
 from stmg.models.card import parse_card, read_card
 from stmg.models.correctors import has_corrector, load_corrector, read_corrector_card
 from stmg.models.names import find_checkpoint, is_code, is_export, is_graph_file, is_user_function
-from stmg.models.spec import ModelSpec, merge_file
+from stmg.models.spec import ModelSpec, merge_file, merge_options
 from stmg.models.user_code import call_user_function
 from stmg.runtimes import make_runtime
 from stmg.runtimes.callable import CallableRuntime
@@ -23,7 +23,7 @@ from stmg.runtimes.threads import set_threads
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.correction import Corrector
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.settings import make_settings, merge_options
+from stmg.streaming.settings import make_settings
 from stmg.streaming.working_size import ANY_SIZE
 from stmg.video.normalization import Normalization
 

@@ -13,7 +13,7 @@ import yaml
 from stmg.errors import SettingsError
 from stmg.files import read_mapping, write_atomically
 from stmg.streaming.schedulers import Scheduler
-from stmg.streaming.settings import SETTINGS, Settings, add_arguments, make_settings
+from stmg.streaming.settings import MODES, SETTINGS, Settings, make_settings
 from stmg.streaming.values import read_scheduler
 
 
@@ -52,6 +52,33 @@ def merge_file(settings: str | Path | Mapping[str, Any] | None, options: Mapping
         return add_arguments({}, options)
     file = read_options(settings) if isinstance(settings, Mapping) else read_settings(settings)
     return add_arguments(file, options)
+
+
+def merge_options(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Layers of options as one, the later ones first to count: card, file, arguments. None takes an option away."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        schedulers = {**merged.get("default_schedulers", {}), **layer.get("default_schedulers", {})}
+        merged |= layer
+        if schedulers:
+            merged["default_schedulers"] = schedulers
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+def add_arguments(file: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a settings file with the arguments given beside it.
+
+    An argument that the mode does not use is an error; a file may be for several modes.
+    """
+    merged = merge_options(file, arguments)
+    mode = merged.get("mode")
+    for name, value in arguments.items():
+        # Why a mode refuses a scheduler depends on which it is.
+        if mode not in MODES or value is None or name not in SETTINGS or name == "scheduler":
+            continue
+        if mode not in SETTINGS[name].modes:
+            raise SettingsError(f"{name} is for {' or '.join(SETTINGS[name].modes)} mode; the mode is {mode}")
+    return merged
 
 
 def read_settings(path: str | Path) -> dict[str, Any]:

@@ -357,30 +357,3 @@ def make_settings(options: Mapping[str, Any], base: Settings | None = None) -> S
         if name not in names:
             raise SettingsError(f"there is no setting {name!r}; there are {', '.join(names)}")
     return replace(base, **options) if base is not None else Settings(**options)
-
-
-def merge_options(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Layers of options as one, the later ones first to count: card, file, arguments. None takes an option away."""
-    merged: dict[str, Any] = {}
-    for layer in layers:
-        schedulers = {**merged.get("default_schedulers", {}), **layer.get("default_schedulers", {})}
-        merged |= layer
-        if schedulers:
-            merged["default_schedulers"] = schedulers
-    return {name: value for name, value in merged.items() if value is not None}
-
-
-def add_arguments(file: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a settings file with the arguments given beside it.
-
-    An argument that the mode does not use is an error; a file may be for several modes.
-    """
-    merged = merge_options(file, arguments)
-    mode = merged.get("mode")
-    for name, value in arguments.items():
-        # Why a mode refuses a scheduler depends on which it is.
-        if mode not in MODES or value is None or name not in SETTINGS or name == "scheduler":
-            continue
-        if mode not in SETTINGS[name].modes:
-            raise SettingsError(f"{name} is for {' or '.join(SETTINGS[name].modes)} mode; the mode is {mode}")
-    return merged
