@@ -14,32 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stmg.errors import SettingsError
+from stmg.streaming import values
 from stmg.streaming.schedulers import DriftBudget, Scheduler, limit_delay, require_drift_budget
-from stmg.streaming.values import (
-    ACTIVATIONS,
-    PRECISIONS,
-    RUNTIMES,
-    Read,
-    choice,
-    flag,
-    make_masking,
-    make_palette,
-    number,
-    read_class_names,
-    read_corrector,
-    read_delay,
-    read_masking,
-    read_motion,
-    read_normalization,
-    read_output,
-    read_palette,
-    read_path,
-    read_scheduler,
-    read_share,
-    read_size,
-    read_text,
-    read_threads,
-)
+from stmg.streaming.setting import MODEL as MODEL
+from stmg.streaming.setting import PYTHON as PYTHON
+from stmg.streaming.setting import STREAM as STREAM
+from stmg.streaming.setting import Setting as Setting
+from stmg.streaming.setting import setting
 from stmg.streaming.values import MODES as MODES
 from stmg.streaming.values import Mode as Mode
 from stmg.streaming.values import check_mode as check_mode
@@ -60,43 +41,6 @@ DEFAULT_SCHEDULERS: Mapping[Mode, Scheduler] = {
 """The schedulers of a model that has none of its own. Offline, a frame between two anchors looks at both, so they may
 be further apart. Realtime has none: the network runs whenever something changed."""
 
-STREAM, MODEL, PYTHON = "Streaming", "Model", "Python"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What is known of a setting besides its type."""
-
-    help: str
-    read: Read
-    """Checks a value, which may be text, and converts it; called with the name of the setting and the value."""
-    metavar: str = "NAME"
-    """What stands for the value in the help of the command line."""
-    group: str = STREAM
-    """Streaming: how a stream is segmented; Model: how a model is opened; Python: given in Python alone."""
-    modes: tuple[Mode, ...] = MODES
-    """The modes it means something in."""
-    common: bool = False
-    """Whether the short help lists it."""
-    live: bool = False
-    """Whether it may change while a stream runs."""
-    in_files: bool = True
-    """Whether a settings file may hold it. Files are passed on, so they name no code and no other files."""
-    name: str = ""
-    default: Any = None
-
-    @property
-    def is_flag(self) -> bool:
-        return self.read is flag
-
-
-def setting(default: Any, help: str, read: Read, *, factory: Any = MISSING, **known: Any) -> Any:
-    """A field of `Settings`."""
-    metadata = {"setting": Setting(help, read, **known)}
-    if factory is not MISSING:
-        return field(default_factory=factory, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -106,7 +50,7 @@ class Settings:
         None,
         "offline (looks at computed frames before and after), online (only before) or realtime (no frame waits for the "
         "network). Default: offline for files, realtime for live sources, online with partial frames.",
-        choice(*MODES),
+        values.choice(*MODES),
         common=True,
         live=True,
     )
@@ -114,7 +58,7 @@ class Settings:
         None,
         "Size to compute frames at, such as 360x480; outputs have the size of the source. Default: as many pixels as "
         "the model is meant for, in the shape of the source, and never more than the source has.",
-        read_size,
+        values.read_size,
         metavar="HEIGHTxWIDTH",
         common=True,
     )
@@ -122,7 +66,7 @@ class Settings:
         None,
         "Share of the pixels whose label may differ from the network's, such as 2%. How often the network runs (the "
         "drift budget) follows it, within a factor of 8. Default: the budget stays as it is.",
-        read_share,
+        values.read_share,
         metavar="SHARE",
         common=True,
         live=True,
@@ -132,22 +76,22 @@ class Settings:
         "When the network runs: drift, paper, fixed, per-frame or always-key; with settings: "
         "fixed:period=3,between=carry. For offline and online mode; one with partial frames for online alone. "
         "Default: the model's own; drift if it has none.",
-        read_scheduler,
+        values.read_scheduler,
         modes=("online", "offline"),
     )
     motion: MotionEstimator = setting(
         None,
         "Optical flow: dis, dis-medium, dis-fine or dis-finest (each finer and slower), auto (the one that pays for "
         "the network's operations) or none. Default: the model's own; auto if it has none.",
-        read_motion,
-        factory=lambda: read_motion("motion", "dis"),
+        values.read_motion,
+        factory=lambda: values.read_motion("motion", "dis"),
         live=True,
     )
     fusion: float = setting(
         0.5,
         "Weight of the previous logits, warped, in a key frame of an online stream: from 0 (off) to below 1. Default: "
         "the model's own; 0.5 if it has none.",
-        number("at least 0 and below 1", lambda value: 0 <= value < 1),
+        values.number("at least 0 and below 1", lambda value: 0 <= value < 1),
         metavar="WEIGHT",
         modes=("online",),
     )
@@ -155,7 +99,7 @@ class Settings:
         1.0,
         "Scale at which partial frames are computed, above 0 and at most 1. Default: the model's own; 1 if it has "
         "none.",
-        number("above 0 and at most 1", lambda value: 0 < value <= 1),
+        values.number("above 0 and at most 1", lambda value: 0 < value <= 1),
         metavar="SCALE",
         modes=("online",),
     )
@@ -163,38 +107,37 @@ class Settings:
         None,
         "Most frames that a result may lag behind its frame in offline mode; a live source needs it for that mode. "
         "Default: no limit, for files.",
-        read_delay,
+        values.read_delay,
         metavar="FRAMES",
         modes=("offline",),
     )
     device: str | None = setting(
         None,
         "cpu, cuda, cuda:1 or mps. Default: a GPU if there is one.",
-        read_text,
+        values.read_text,
         group=MODEL,
         common=True,
         in_files=False,
     )
     threads: int | None = setting(
-        None, "Number of CPU threads. Default: all cores.", read_threads, metavar="N", group=MODEL
+        None, "Number of CPU threads. Default: all cores.", values.read_threads, metavar="N", group=MODEL
     )
     runtime: str | None = setting(
         None,
         "torch, onnxruntime or openvino. Default: what the model is saved for.",
-        choice(*RUNTIMES),
+        values.choice(*values.RUNTIMES),
         group=MODEL,
     )
-    precision: str | None = setting(None, "fp32, bf16 or fp16. Default: fp32.", choice(*PRECISIONS), group=MODEL)
+    precision: str | None = setting(
+        None, "fp32, bf16 or fp16. Default: fp32.", values.choice(*values.PRECISIONS), group=MODEL
+    )
     compile: bool = setting(
-        False,
-        "Compile the network with torch.compile; the first frame takes a minute or so.",
-        flag,
-        group=MODEL,
+        False, "Compile the network with torch.compile; the first frame takes a minute or so.", values.flag, group=MODEL
     )
     weights: Path | None = setting(
         None,
         "Weights (.pth or .safetensors) for a bare network such as ddrnet23-slim, or for file.py:function.",
-        read_path,
+        values.read_path,
         metavar="FILE",
         group=MODEL,
         in_files=False,
@@ -202,7 +145,7 @@ class Settings:
     network: str | None = setting(
         None,
         "file.py:function that returns your own network, for a folder that stmg.save wrote of it.",
-        read_text,
+        values.read_text,
         metavar="FUNCTION",
         group=MODEL,
         in_files=False,
@@ -211,27 +154,27 @@ class Settings:
         None,
         "Input range of a graph file or a network of your own: imagenet, none (0 to 1), half (-1 to 1), bytes (0 to "
         "255), or MEAN/STD per channel, such as 0.5,0.5,0.5/0.2,0.2,0.2. Default: imagenet.",
-        read_normalization,
+        values.read_normalization,
         group=MODEL,
     )
     output: str | int | None = setting(
         None,
         "Output to use, by name or number, where a graph file or a network of your own has several. Default: the one "
         "with the largest map of classes.",
-        read_output,
+        values.read_output,
         group=MODEL,
     )
     activation: str | None = setting(
         None,
         "What a network of one channel gives: logits or probability. Default: detected by a final sigmoid, or by the "
         "range of its values on a test image.",
-        choice(*ACTIVATIONS),
+        values.choice(*values.ACTIVATIONS),
         group=MODEL,
     )
     threshold: float | None = setting(
         None,
         "Probability above which a pixel is foreground, for a network of one channel. Default: 0.5.",
-        number("a probability between 0 and 1", lambda value: 0 < value < 1),
+        values.number("a probability between 0 and 1", lambda value: 0 < value < 1),
         metavar="PROBABILITY",
         group=MODEL,
     )
@@ -239,39 +182,29 @@ class Settings:
         None,
         "Folder of a corrector that stmg adapt trained, or none to run without. Default: the one in the model's "
         "folder, if there is one.",
-        read_corrector,
+        values.read_corrector,
         metavar="DIR",
         group=MODEL,
         in_files=False,
     )
     untrained: bool = setting(
-        False,
-        "Allow a network without weights: its labels mean nothing, its speed does.",
-        flag,
-        group=PYTHON,
-        in_files=False,
+        False, "Allow a network without weights: its labels mean nothing, its speed does.", values.flag, group=PYTHON
     )
     masking: Masking = setting(
-        None, "Ablations of the masks.", read_masking, factory=make_masking, group=PYTHON, in_files=False
+        None, "Ablations of the masks.", values.read_masking, factory=values.make_masking, group=PYTHON
     )
     palette: NDArray[np.uint8] = setting(
-        None,
-        "(C, 3) RGB colors of the classes.",
-        read_palette,
-        factory=make_palette,
-        group=PYTHON,
-        in_files=False,
+        None, "(C, 3) RGB colors of the classes.", values.read_palette, factory=values.make_palette, group=PYTHON
     )
     class_names: tuple[str, ...] = setting(
-        (), "Names of the classes, in the order of their numbers.", read_class_names, group=PYTHON, in_files=False
+        (), "Names of the classes, in the order of their numbers.", values.read_class_names, group=PYTHON
     )
     model_size: tuple[int, int] | None = setting(
         None,
         "(H, W) that the network is meant for: larger frames are computed at as many pixels, in their own shape, "
         "unless `size` is given. None: it is not known, and frames are computed as they are.",
-        read_size,
+        values.read_size,
         group=PYTHON,
-        in_files=False,
     )
     default_schedulers: Mapping[Mode, Scheduler] = field(default_factory=lambda: DEFAULT_SCHEDULERS)
     """The model's scheduler for online and for offline mode, used where no `scheduler` is given."""
@@ -281,7 +214,9 @@ class Settings:
             value = getattr(self, name)
             if value is not None or described.default is not None:  # frozen, so values are converted here alone
                 object.__setattr__(self, name, described.read(name, value))
-        given = {mode: read_scheduler("default_schedulers", value) for mode, value in self.default_schedulers.items()}
+        given = {
+            mode: values.read_scheduler("default_schedulers", value) for mode, value in self.default_schedulers.items()
+        }
         object.__setattr__(self, "default_schedulers", {**DEFAULT_SCHEDULERS, **given})
         if self.mode is not None:
             self.require_mode(self.mode)

@@ -1,0 +1,47 @@
+"""What is declared of a setting, besides its name and type."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, field
+from typing import Any
+
+from stmg.streaming.values import MODES, Mode, Read, flag
+
+STREAM, MODEL, PYTHON = "Streaming", "Model", "Python"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is known of a setting besides its type."""
+
+    help: str
+    read: Read
+    """Checks a value, which may be text, and converts it; called with the name of the setting and the value."""
+    metavar: str = "NAME"
+    """What stands for the value in the help of the command line."""
+    group: str = STREAM
+    """Streaming: how a stream is segmented; Model: how a model is opened; Python: given in Python alone."""
+    modes: tuple[Mode, ...] = MODES
+    """The modes it means something in."""
+    common: bool = False
+    """Whether the short help lists it."""
+    live: bool = False
+    """Whether it may change while a stream runs."""
+    in_files: bool = True
+    """Whether a settings file may hold it. Files are passed on, so they name no code and no other files."""
+    name: str = ""
+    default: Any = None
+
+    @property
+    def is_flag(self) -> bool:
+        return self.read is flag
+
+
+def setting(default: Any, help: str, read: Read, *, factory: Any = MISSING, **known: Any) -> Any:
+    """A field of `Settings`."""
+    if known.get("group") == PYTHON:
+        known["in_files"] = False
+    metadata = {"setting": Setting(help, read, **known)}
+    if factory is not MISSING:
+        return field(default_factory=factory, metadata=metadata)
+    return field(default=default, metadata=metadata)
