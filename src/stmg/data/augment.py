@@ -24,7 +24,7 @@ class Augment:
     """How a clip is augmented, all its frames alike."""
 
     crop: tuple[int, int] = (288, 384)
-    """(H, W) of what the network is trained on."""
+    """(H, W) of the crops to train on."""
     scale: tuple[float, float] = (0.7, 2.0)
     """Smallest and largest size of a frame, relative to `data.size`."""
     rotate: float = 0.0
@@ -75,7 +75,7 @@ class ClipTransform:
         return self.recolor(self.warp(image, before, cv2.INTER_LINEAR, BORDER))
 
     def labels(self, labels: Labels, before: Matrix | None = None) -> Labels:
-        """Transform its labels; what lies outside the frame is ignored."""
+        """Transform labels; pixels from outside the frame are ignored."""
         return self.warp(labels, before, cv2.INTER_NEAREST, (IGNORE,))
 
     def warp(

@@ -34,9 +34,9 @@ PALETTE: NDArray[np.uint8] = np.array(list(_CLASSES.values()), np.uint8)
 ORIGINAL_FOLDERS = ("*StillsRaw*", "Label*")
 SPLITS = ("train", "val", "test")
 CAMERA_RATE = 30.0  # per second; frame numbers count the camera's frames
-LARGEST_STEP = 60  # camera frames between neighbors of one video: stills are a second apart, some a little more
+MAX_STEP = 60  # camera frames between neighbors of one video: stills are a second apart, some a little more
 
-# The 32 colors of the original labels, grouped into the usual 11 classes; what is not listed is void.
+# The 32 colors of the original labels, grouped into the usual 11 classes. Other colors are void.
 ORIGINAL_COLORS = {
     "Sky": ((128, 128, 128),),
     "Building": ((128, 0, 0), (0, 128, 64), (64, 192, 0), (64, 0, 64), (192, 0, 128)),
@@ -62,8 +62,8 @@ def open_camvid(root: str | Path) -> Dataset:
     root = Path(root)
     if (root / "train").is_dir() and (root / "trainannot").is_dir():
         present = [split for split in SPLITS if (root / split).is_dir()]
-        by_split = {split: _pairs(root / split, root / f"{split}annot", "") for split in present}
-        # SegNet's own files number what has no class 11.
+        by_split = {split: _list_pairs(root / split, root / f"{split}annot", "") for split in present}
+        # In SegNet's own files 11 is no class.
         return _make_dataset(by_split, LabelCode(len(CLASS_NAMES), recode={11: IGNORE}))
     images, labels = (_find_folder(root, pattern) for pattern in ORIGINAL_FOLDERS)
     if images is None or labels is None:
@@ -72,18 +72,18 @@ def open_camvid(root: str | Path) -> Dataset:
             "nor 701_StillsRaw_full/ and LabeledApproved_full/"
         )
     by_split = {split: [] for split in SPLITS}
-    for image, label in _pairs(images, labels, "_L"):
-        by_split[_split_of(image.stem)].append((image, label))
+    for image, label in _list_pairs(images, labels, "_L"):
+        by_split[_choose_split(image.stem)].append((image, label))
     colors = {color: CLASS_NAMES.index(name) for name, listed in ORIGINAL_COLORS.items() for color in listed}
     return _make_dataset(by_split, LabelCode(len(CLASS_NAMES), colors=colors))
 
 
 def _make_dataset(by_split: dict[str, list[tuple[Path, Path]]], code: LabelCode) -> Dataset:
-    splits = {split: _videos(pairs, code) for split, pairs in by_split.items() if pairs}
+    splits = {split: _make_videos(pairs, code) for split, pairs in by_split.items() if pairs}
     return Dataset("CamVid", CLASS_NAMES, PALETTE, splits)
 
 
-def _pairs(images: Path, labels: Path, suffix: str) -> list[tuple[Path, Path]]:
+def _list_pairs(images: Path, labels: Path, suffix: str) -> list[tuple[Path, Path]]:
     frames = sorted(path for path in images.iterdir() if path.suffix.lower() in (".png", ".jpg", ".jpeg"))
     if not frames:
         raise DataError(f"{images} holds no images")
@@ -96,7 +96,7 @@ def _pairs(images: Path, labels: Path, suffix: str) -> list[tuple[Path, Path]]:
     return pairs
 
 
-def _videos(pairs: list[tuple[Path, Path]], code: LabelCode) -> tuple[Video, ...]:
+def _make_videos(pairs: list[tuple[Path, Path]], code: LabelCode) -> tuple[Video, ...]:
     """Pairs by drive, cut where the camera's frame numbers jump."""
     drives: dict[str, list[tuple[int, Path, Path]]] = defaultdict(list)
     for image, label in pairs:
@@ -105,7 +105,7 @@ def _videos(pairs: list[tuple[Path, Path]], code: LabelCode) -> tuple[Video, ...
     videos = []
     for name, entries in drives.items():
         entries.sort()
-        cuts = [index for index, (a, b) in enumerate(pairwise(entries), 1) if b[0] - a[0] > LARGEST_STEP]
+        cuts = [index for index, (a, b) in enumerate(pairwise(entries), 1) if b[0] - a[0] > MAX_STEP]
         for start, end in pairwise([0, *cuts, len(entries)]):
             part = entries[start:end]
             steps = [b[0] - a[0] for a, b in pairwise(part)]
@@ -115,7 +115,7 @@ def _videos(pairs: list[tuple[Path, Path]], code: LabelCode) -> tuple[Video, ...
     return tuple(videos)
 
 
-def _split_of(stem: str) -> str:
+def _choose_split(stem: str) -> str:
     """SegNet's split of the 701 stills: the 15 Hz part of one drive validates, the dusk drives test."""
     name, number = _parse_name(stem)
     if name == "0016E5" and 7959 <= number <= 8159 and number % 2:

@@ -1,4 +1,4 @@
-"""Any dataset by its path or name."""
+"""Open any dataset by its path or name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stmg.errors import DataError
 
 
 def is_dataset(path: str | Path) -> bool:
-    """Whether `open_dataset` knows what this is; if not, it may still be a folder of images."""
+    """Whether `open_dataset` can open this; if not, it may still be a folder of images."""
     if str(path).startswith("street:"):
         return True
     root = Path(path)

@@ -1,4 +1,4 @@
-"""Checking a dataset: what it holds, whether all of it can be read, and a contact sheet to look at."""
+"""Check a dataset: read all of it, count frames and classes, and draw a contact sheet."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEGEND_CELL = 160  # pixels for the color and the name of a class
 
 @dataclass(frozen=True)
 class SplitStatistics:
-    """What a split holds."""
+    """Contents of a split."""
 
     num_videos: int
     num_frames: int
@@ -40,7 +40,7 @@ class SplitStatistics:
 
 @dataclass(frozen=True)
 class DatasetCheck:
-    """What a dataset holds and what is wrong with it."""
+    """Contents of a dataset, and its problems."""
 
     name: str
     class_names: tuple[str, ...]

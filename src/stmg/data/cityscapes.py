@@ -56,14 +56,14 @@ def open_cityscapes(root: str | Path) -> Dataset:
     for split in ("train", "val", "test"):
         images = next((root / name / split for name in (SEQUENCES, STILLS) if (root / name / split).is_dir()), None)
         if images is not None:
-            splits[split] = _videos(images, root / TRUTH / split, code)
+            splits[split] = _make_videos(images, root / TRUTH / split, code)
     if not splits:
         raise DataError(f"{root} has no train/, val/ or test/ in {SEQUENCES}/ or {STILLS}/")
     palette = np.array([color for _, _, color in CLASSES], np.uint8)
     return Dataset("Cityscapes", tuple(name for name, _, _ in CLASSES), palette, splits)
 
 
-def _videos(images: Path, truth: Path, code: LabelCode) -> tuple[Video, ...]:
+def _make_videos(images: Path, truth: Path, code: LabelCode) -> tuple[Video, ...]:
     recordings: dict[tuple[str, str], list[tuple[int, Path]]] = defaultdict(list)
     for path in images.glob("*/*_leftImg8bit.png"):
         match = re.fullmatch(r"(.+)_(\d{6})_(\d{6})_leftImg8bit", path.stem)
@@ -73,16 +73,16 @@ def _videos(images: Path, truth: Path, code: LabelCode) -> tuple[Video, ...]:
     if not recordings:
         raise DataError(f"{images} holds no frames")
     videos = [
-        _video(snippet, truth, code)
+        _make_video(snippet, truth, code)
         for _, frames in sorted(recordings.items())
-        for snippet in _cut(sorted(frames), truth)
+        for snippet in _cut_snippets(sorted(frames), truth)
     ]
     if truth.is_dir() and not any(video.labeled for video in videos):
         raise DataError(f"no frame in {images} has labels in {truth}")
     return tuple(videos)
 
 
-def _cut(frames: list[tuple[int, Path]], truth: Path) -> list[list[Path]]:
+def _cut_snippets(frames: list[tuple[int, Path]], truth: Path) -> list[list[Path]]:
     """A recording as snippets: cut where frame numbers jump and, as snippets may follow each other, a snippet's end
     after each labeled frame."""
     snippets: list[list[Path]] = []
@@ -92,18 +92,18 @@ def _cut(frames: list[tuple[int, Path]], truth: Path) -> list[list[Path]]:
             snippets.append([])
             end = None
         snippets[-1].append(path)
-        if _label_of(path, truth) is not None:
+        if _find_label(path, truth) is not None:
             end = number + AFTER_LABEL
         last = number
     return snippets
 
 
-def _video(frames: list[Path], truth: Path, code: LabelCode) -> FrameFiles:
-    labels = tuple(_label_of(path, truth) for path in frames)
+def _make_video(frames: list[Path], truth: Path, code: LabelCode) -> FrameFiles:
+    labels = tuple(_find_label(path, truth) for path in frames)
     rate = RATE if len(frames) > 1 else None
     return FrameFiles(frames[0].stem.removesuffix("_leftImg8bit"), tuple(frames), labels, code, rate)
 
 
-def _label_of(path: Path, truth: Path) -> Path | None:
+def _find_label(path: Path, truth: Path) -> Path | None:
     label = truth / path.parent.name / path.name.replace("_leftImg8bit.png", "_gtFine_labelIds.png")
     return label if label.is_file() else None

@@ -20,12 +20,12 @@ from stmg.video.labels import MAX_DATASET_CLASSES, Labels
 
 # Pixels of frames that have no labels: an id that no class of a dataset has. Outside the frame it is 255 there too.
 UNLABELED = MAX_DATASET_CLASSES
-SLOWEST = 5.0  # frames per second below which neighbors are not adjacent frames, and clips are made from stills
+MIN_VIDEO_RATE = 5.0  # frames per second below which neighbors are not adjacent frames, and clips are made from stills
 
 
 @dataclass(frozen=True)
 class Data:
-    """What is trained on."""
+    """The data to train on."""
 
     path: str = ""
     """CamVid, Cityscapes, a folder of your own (see `stmg data check --help`), or rendered streets, `street:0-99`."""
@@ -46,7 +46,7 @@ class Data:
     movable_classes: tuple[str, ...] = ("car", "pedestrian", "bicyclist", "person", "rider", "truck", "bus", "bicycle")
     """Classes whose objects may move on their own where clips are made from stills; those that the data has."""
     cache_gb: float = 6.0
-    """Gigabytes of decoded frames to hold in memory; what does not fit is read again each time."""
+    """Gigabytes of decoded frames to hold in memory; others are read again each time."""
     workers: int = 0
     """Processes that prepare batches; 0 prepares them in the training process."""
 
@@ -102,7 +102,7 @@ class TrainingClips:
         self._num_own = len(own)
         self.labeled_frames = [FrameId(v, index) for v, video in enumerate(own) for index in video.labeled]
         others = enumerate(unlabeled, len(own))
-        self.unlabeled_frames = [FrameId(v, index) for v, video in others for index in _possible_ends(video, data)]
+        self.unlabeled_frames = [FrameId(v, index) for v, video in others for index in _list_ends(video, data)]
         if not self.labeled_frames and not self.unlabeled_frames:
             raise DataError(f"split {split!r} of {dataset.name} has no labeled frame to train on")
         class_ids = {name.lower(): class_id for class_id, name in enumerate(dataset.class_names)}
@@ -119,7 +119,7 @@ class TrainingClips:
 
     def __getitem__(self, number: int) -> TrainingClip:
         epoch, position = divmod(number, len(self))
-        frame = self._frame_of(epoch, position)
+        frame = self._choose_frame(epoch, position)
         rng = np.random.default_rng((self.seed, epoch, position))
         transform = sample_transform(self.augment, self.stored_size, 1 / self.data.storage_scale, rng)
         if self.data.length > 1 and not is_moving(self.videos[frame.video]):
@@ -129,7 +129,7 @@ class TrainingClips:
             frames, truths = self._read_recorded(frame, transform, rng)
         noise = 255 * rng.uniform(0, self.augment.noise)
         frames = np.stack([add_noise(frame, noise, rng) for frame in frames])
-        return TrainingClip(frames, truths, self._flows(frames))
+        return TrainingClip(frames, truths, self._estimate_flows(frames))
 
     def class_shares(self, num_classes: int) -> NDArray[np.float64]:
         """The share of the labeled pixels that each class has, over a sample of the frames."""
@@ -140,7 +140,7 @@ class TrainingClips:
         shares: NDArray[np.float64] = counts[:num_classes] / max(1, counts[:num_classes].sum())
         return shares
 
-    def _frame_of(self, epoch: int, position: int) -> FrameId:
+    def _choose_frame(self, epoch: int, position: int) -> FrameId:
         """The frame that a clip ends with, or, where it is made from a still, is made from."""
         rng = np.random.default_rng((self.seed, epoch))
         num_unlabeled = len(self) - len(self.labeled_frames)
@@ -184,7 +184,7 @@ class TrainingClips:
         """For a loader's process: decoded frames are not sent along."""
         return {**self.__dict__, "_cache": {}, "_flow": None}
 
-    def _flows(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
+    def _estimate_flows(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
         if not self.aligned:
             return np.zeros((max(0, len(frames) - 1), 1, 1, 2), np.float32)
         self._flow = self._flow or DisMotion()
@@ -195,7 +195,7 @@ class TrainingClips:
 
 def is_moving(video: Video) -> bool:
     """Whether neighbors in a video are adjacent frames, not stills taken now and then."""
-    return video.rate is not None and video.rate >= SLOWEST
+    return video.rate is not None and video.rate >= MIN_VIDEO_RATE
 
 
 def clip_numbers(step: int, last: int, batch: int, rank: int = 0, ranks: int = 1) -> Iterator[list[int]]:
@@ -206,6 +206,6 @@ def clip_numbers(step: int, last: int, batch: int, rank: int = 0, ranks: int = 1
         yield list(range(first, first + share))
 
 
-def _possible_ends(video: Video, data: Data) -> range:
+def _list_ends(video: Video, data: Data) -> range:
     """Indices of the frames at which a clip may end."""
     return range(min(len(video) - 1, (data.length - 1) * data.stride), len(video))

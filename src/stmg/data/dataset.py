@@ -1,4 +1,4 @@
-"""Datasets: videos with labels on some of their frames, and what the labels mean."""
+"""Datasets: videos with labels on some of their frames, and the classes of the labels."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Dataset:
 
     @property
     def training_videos(self) -> tuple[Video, ...]:
-        """Those of the split to train on, or all where there is none: what is scored on is not learned from."""
+        """Videos of the split `train`, or all where there is none: no network learns from frames it is scored on."""
         splits = [self.splits["train"]] if "train" in self.splits else list(self.splits.values())
         return tuple(video for split in splits for video in split)
 

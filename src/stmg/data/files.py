@@ -35,7 +35,7 @@ class LabelCode:
         """Labels (H, W) of a file, every one a class or 255."""
         values = read_labels(path)
         if self.colors:
-            return _from_colors(values, self.colors, path)
+            return _decode_colors(values, self.colors, path)
         if values.ndim != 2:
             raise DataError(f"{path} has {values.shape[2]} channels; label files hold one class number per pixel")
         labels = self._table[values]
@@ -172,7 +172,7 @@ def read_labels(path: Path) -> NDArray[np.uint8]:
     return values[:, :, :3] if values.ndim == 3 else values
 
 
-def _from_colors(values: NDArray[np.uint8], colors: dict[tuple[int, int, int], int], path: Path) -> Labels:
+def _decode_colors(values: NDArray[np.uint8], colors: dict[tuple[int, int, int], int], path: Path) -> Labels:
     if values.ndim != 3:
         raise DataError(f"{path} holds class numbers; this dataset's labels are colors")
     keys = values.astype(np.uint32) @ _BYTE_WEIGHTS

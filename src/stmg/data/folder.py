@@ -62,7 +62,7 @@ class Description:
 
 
 def is_video(path: Path) -> bool:
-    """Whether this is a video file; .ts is also what other programs call their texts."""
+    """Whether this is a video file; .ts is also the suffix of text files of other programs."""
     if not path.is_file() or path.suffix.lower() not in VIDEO_SUFFIXES:
         return False
     if path.suffix.lower() != ".ts":
@@ -98,7 +98,7 @@ def open_folder(path: str | Path) -> Dataset:
     default = default_palette(len(description.classes))
     palette = [entry.color or tuple(default[class_id]) for class_id, entry in enumerate(description.classes)]
     splits = {
-        split: tuple(_video(file, split, entry, code) for entry in entries)
+        split: tuple(_open_video(file, split, entry, code) for entry in entries)
         for split, entries in (("train", description.train), ("val", description.val), ("test", description.test))
         if entries
     }
@@ -123,7 +123,7 @@ def _read_description(file: Path) -> Description:
         raise DataError(f"{file}: {error}") from None
 
 
-def _video(file: Path, split: str, entry: VideoEntry, code: LabelCode) -> Video:
+def _open_video(file: Path, split: str, entry: VideoEntry, code: LabelCode) -> Video:
     root = file.parent
     try:
         frames = path_inside(root, entry.frames)
@@ -133,11 +133,11 @@ def _video(file: Path, split: str, entry: VideoEntry, code: LabelCode) -> Video:
     if labels is not None and not labels.is_dir():
         raise DataError(f"{labels} is not a folder of label files")
     if is_video(frames):
-        return VideoFile(frames, _labels_by_frame(labels), code)
+        return VideoFile(frames, _number_labels(labels), code)
     if not frames.is_dir():
         raise DataError(f"{frames} is neither a folder of images nor a video")
     images = _list_images(frames)
-    label_files = tuple(_label_of(image, labels) for image in images)
+    label_files = tuple(_find_label(image, labels) for image in images)
     if labels is not None and not any(label_files):
         raise DataError(f"no image in {frames} has a label file of its name in {labels}")
     name = entry.frames.strip("./").replace("/", "-") or root.name
@@ -151,12 +151,12 @@ def _list_images(folder: Path) -> tuple[Path, ...]:
     return tuple(images)
 
 
-def _label_of(image: Path, labels: Path | None) -> Path | None:
+def _find_label(image: Path, labels: Path | None) -> Path | None:
     path = None if labels is None else labels / f"{image.stem}.png"
     return path if path is not None and path.is_file() else None
 
 
-def _labels_by_frame(labels: Path | None) -> dict[int, Path]:
+def _number_labels(labels: Path | None) -> dict[int, Path]:
     if labels is None:
         return {}
     matches = {path: re.search(r"(\d+)$", path.stem) for path in sorted(labels.glob("*.png"))}

@@ -13,8 +13,8 @@ from stmg.errors import require
 from stmg.video.frames import Image
 from stmg.video.labels import IGNORE, Labels
 
-SMALLEST, LARGEST = 0.0005, 0.1  # objects worth moving, as shares of the frame
-FILL_SCALE = 4  # holes are filled at a fraction of the size: what was behind an object is a guess anyway
+MIN_OBJECT, MAX_OBJECT = 0.0005, 0.1  # objects worth moving, as shares of the frame
+FILL_SCALE = 4  # holes are filled at a fraction of the size: the background of an object is a guess anyway
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _cut_out(
     for class_id in movable:
         _, parts, stats, _ = cv2.connectedComponentsWithStats((labels == class_id).astype(np.uint8), connectivity=8)
         for part, (left, top, width, height, area) in enumerate(stats):
-            if part == 0 or not SMALLEST <= area / labels.size <= LARGEST:
+            if part == 0 or not MIN_OBJECT <= area / labels.size <= MAX_OBJECT:
                 continue
             speed = motion.object_speed * rng.uniform(0.1, 1) * rng.choice((-1, 1)) * labels.shape[1]
             velocity = (speed, 0.1 * speed * rng.uniform(-1, 1))
@@ -137,7 +137,7 @@ def _cut_out(
 
 
 def _remove(image: Image, labels: Labels, cutouts: list[Cutout]) -> tuple[Image, Labels]:
-    """The still with the objects gone: what was behind them is filled from around."""
+    """Remove the objects from a still, and fill the holes from around them."""
     if not cutouts:
         return image, labels
     hole = np.maximum.reduce([cutout.opaque for cutout in cutouts])

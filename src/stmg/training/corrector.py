@@ -92,7 +92,7 @@ class Difference(NamedTuple):
 
 
 class Check(NamedTuple):
-    """What a corrector does on what was held out."""
+    """Figures of a corrector on clips that were held out."""
 
     clips: int
     carried: Difference
@@ -134,7 +134,7 @@ class CorrectorStage:
     on_check: Callable[[int], None]
     """Called after each of them."""
     card: CorrectorCard
-    """What it will be, but for what the check says."""
+    """Its card; the check completes it."""
 
     def load_batches(self, fabric: Fabric, step: int, steps: int) -> Iterator[PairBatch]:
         for number in range(step, steps):
@@ -147,7 +147,7 @@ class CorrectorStage:
         return PairBatch(*(tensor.to(device) for tensor in self.store.sample(self.num_pairs, self.batch, rng)))
 
     def evaluate(self, network: nn.Module, device: torch.device) -> Figures:
-        """Compare with motion alone on what was held out."""
+        """Compare with motion alone on clips that were held out."""
         assert isinstance(network, Corrector)
         corrector = TorchCorrector(network, device)
         differences: tuple[list[tuple[float, float]], list[tuple[float, float]]] = ([], [])  # by the number of sides

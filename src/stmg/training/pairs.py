@@ -1,4 +1,4 @@
-"""Pairs that a corrector learns from: a frame, another one warped onto it, and what the network says of the frame."""
+"""Pairs that a corrector learns from: a frame, another one warped onto it, and the network's logits of the frame."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 
 class IdentityCorrector:
-    """Corrects nothing. With it anchors keep what a corrector will need."""
+    """Corrects nothing. With it anchors keep the inputs of a corrector."""
 
     between = True
 
@@ -76,7 +76,7 @@ class Case(NamedTuple):
 
     image: Image
     truth: Anchor
-    """What the network says of the frame."""
+    """The network's own result for the frame."""
     sides: tuple[Side, ...]
 
 
@@ -226,7 +226,7 @@ class PairCollector:
         return time.perf_counter() - self._started
 
     def collect(self, on_progress: Callable[[int, int | None], None]) -> None:
-        """Collect what is missing. `on_progress` is called with the pairs so far, and how many there will be."""
+        """Collect the missing pairs. `on_progress` is called with their number so far, and the number planned."""
         if self.record.pairs and self._open_store(make_pair(next(self._find_cases(0)))).is_new:
             raise SettingsError(f"some files of {self.folder} are gone; remove {self.folder.parent} to start over")
         with defer_interrupt() as interruption:

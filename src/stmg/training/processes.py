@@ -1,4 +1,4 @@
-"""Processes of a run: where they are, what they agree on, how they are stopped, what they failed with."""
+"""Processes of a run: devices, agreement between processes, signals, threads, errors."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def limit_threads(threads: int | None) -> Iterator[None]:
 
 
 def restore_error(text: str) -> Exception:
-    """The error that another process ended with, from what is left of it: its traceback."""
+    """The error that ended another process, restored from its traceback."""
     last = text.strip().splitlines()[-1]
     name, _, message = last.partition(": ")
     error_type = getattr(errors, name.rpartition(".")[2], None)

@@ -1,4 +1,4 @@
-"""Recipes: what a training run is, as frozen dataclasses, one YAML file a run, checked where they are built."""
+"""Recipes: settings of a training run, as frozen dataclasses checked where they are built, one YAML file a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FREE_SETTINGS = ("notes", "evaluate_every", "save_every", "data.cache_gb", "data
 
 @dataclass(frozen=True)
 class Loss:
-    """What is minimized."""
+    """The loss to minimize."""
 
     hard_pixels: float = 1.0
     """Only pixels whose true class gets at most this probability count (hard-pixel mining); 1 for all."""
@@ -51,7 +51,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """How it is minimized."""
+    """The optimizer and its learning rate."""
 
     name: Literal["sgd", "adamw"] = "adamw"
     learning_rate: float = 1e-3
@@ -135,7 +135,7 @@ class Recipe:
     batch: int = 8
     """Clips in a step, over all devices."""
     ema_decay: float = 0.0
-    """Decay of the moving average of the weights, which is what is saved; 0 for none."""
+    """Decay of the moving average of the weights, which is saved in their place; 0 for none."""
     evaluate_every: int = 200
     """Steps between evaluations; the best and the last weights are saved."""
     save_every: int = 50

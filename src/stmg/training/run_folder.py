@@ -74,7 +74,7 @@ class TrainingState:
             write_state({name: part.state_dict() for name, part in self._parts().items()}, part)
 
     def load(self, folder: Path, device: torch.device) -> None:
-        """Restore what was saved, if anything was."""
+        """Restore the saved state, if there is one."""
         path = folder / STATE
         if not path.is_file():
             return
@@ -129,7 +129,7 @@ class Log:
     """Curves and pictures for TensorBoard, and pictures as files; without TensorBoard, those alone."""
 
     def __init__(self, folder: Path, step: int) -> None:
-        """A log from a step on: what an interrupted run wrote beyond it is dropped."""
+        """Log from a step on; entries of an interrupted run beyond it are dropped."""
         self.folder = folder
         self._writer: SummaryWriter | None = None
         try:

@@ -1,4 +1,4 @@
-"""Stages of training: what the trainer needs of each, and what those that segment have in common."""
+"""Stages of training: the protocol of all, and the common parts of those that learn from labels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Losses = dict[str, Tensor]
 """`loss`, which is minimized, and its parts by name."""
 Figures = dict[str, float]
-"""Results on what is held out; the weights with the largest `score` are the best."""
+"""Results on held-out data; the weights with the largest `score` are the best."""
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -58,10 +58,10 @@ class Stage(Protocol):
         """This process's part of the batch of each step from `step` on, as named tuples of tensors on its device."""
 
     def evaluate(self, network: nn.Module, device: torch.device) -> Figures:
-        """Evaluate a network, which is `training.network` or an average of it, on what is held out."""
+        """Evaluate a network, which is `training.network` or an average of it, on held-out data."""
 
     def draw(self, network: nn.Module, device: torch.device) -> Image | None:
-        """A picture of what it has learned; None if there is nothing to show it on."""
+        """A picture of its results; None if there is no frame to show them on."""
 
     def save(self, network: nn.Module, folder: Path, notes: Mapping[str, object], is_best: bool) -> None:
         """Write the checkpoint `last` of a network that was just evaluated, and `best` if it is."""
@@ -138,7 +138,7 @@ class SegmentationStage:
         return {"score": miou, "miou": miou, **{f"iou {name}": 100 * float(iou) for name, iou in classes}}
 
     def make_card(self, network: str) -> Card:
-        """A card that says what was trained."""
+        """The card of a trained network."""
         return Card(
             network=network,
             num_classes=self.dataset.num_classes,

@@ -242,7 +242,7 @@ class Trainer:
         return step > 0 and (step % self.evaluate_every == 0 or step == self.steps)
 
     def _step(self, batch: Any, step: int) -> dict[str, float]:
-        """One step; what is sampled in it follows from the seed, the step and the process alone."""
+        """One step. Its random numbers follow from the seed, the step and the process alone."""
         module, fabric = self._module, self.fabric
         torch.manual_seed(hash((self.seed, step, fabric.global_rank)) % 2**63)
         module.train()

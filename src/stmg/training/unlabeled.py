@@ -21,7 +21,7 @@ from stmg.streaming.tracker import estimate_step
 from stmg.video.frames import Frame, Image, resize_image
 
 STILL_MOTION = SimulatedMotion(zoom=0.04, pan=0.03, tilt=0.02, object_speed=0.03, max_gap=1)
-CLOSER = (1.0, 1.4)  # how much nearer a still is seen, so that what comes into the frame is in the still
+CLOSER = (1.0, 1.4)  # zoom into a still, so that it covers the frame while the camera moves
 ZOOM_ALONE = Augment(scale=CLOSER, flip=False, brightness=0, contrast=0, gamma=0, saturation=0, tint=0)
 HELD_OUT = 0.2  # of each video, at its end, or of the videos
 MIN_VIDEOS_TO_SPLIT = 5  # from so many on, some are held out whole
@@ -145,7 +145,7 @@ def crop_middle(image: Image, shape: tuple[int, int]) -> Image:
 
 
 def _split(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
-    """What to learn from, and what to hold out.
+    """Frames to learn from, and frames to hold out.
 
     Of many videos the last ones are held out: scenes that were not seen say more than later frames of those that were.
     Of few, the end of each is; if they are too short for that, again the last ones.

@@ -41,7 +41,7 @@ from stmg.data.synthetic.textures import (
 
 @dataclass(frozen=True)
 class SceneObject:
-    """Something to draw: its band across the street, what orders it within the band, and where it ends along z."""
+    """An object to draw: its band across the street, its order `z` within the band, and its end along z."""
 
     band: int
     z: float
@@ -118,7 +118,7 @@ WHITE, YELLOW = parse_colors("cecec8 bea032")
 
 @dataclass(frozen=True)
 class Block:
-    """What stands and what is painted on the ground between two side streets."""
+    """Objects and ground between two side streets."""
 
     objects: list[SceneObject]
     ground: list[GroundPolygon]

@@ -107,7 +107,7 @@ class Canvas:
             red, green, blue = (channel * gain + offset for channel in texture.mean)
             cv2.fillConvexPoly(self.pixels, outline.corners, (red, green, blue, label), shift=4)
             return
-        # Shrink the texture to the pixels that its edges span around the middle of what is seen.
+        # Shrink the texture to the pixels that its edges span around the middle of its visible part.
         (xu, xv, x0), (yu, yv, y0), (wu, wv, w0) = plane.tolist()
         x, y = (outline.left + outline.right) / 2, (outline.top + outline.bottom) / 2
         wide, tall = hypot(xu - x * wu, yu - y * wu) / depth, hypot(xv - x * wv, yv - y * wv) / depth
@@ -163,7 +163,7 @@ class Canvas:
 
 
 def heading_axes(heading: float, size: float = 1.0) -> Array:
-    """Axes (right, up, forward) of what goes towards `heading`: 0 is along z, and it grows to the right."""
+    """Axes (right, up, forward) of an object that heads towards `heading`: 0 is along z, and it grows to the right."""
     return size * np.array([[cos(heading), 0, -sin(heading)], [0, 1, 0], [sin(heading), 0, cos(heading)]])
 
 

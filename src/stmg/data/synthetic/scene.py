@@ -1,4 +1,4 @@
-"""Street video with exact labels, rendered from a seed: what the tests, the demo and the CI train and run on."""
+"""Street video with exact labels, rendered from a seed: the data of the tests, the demo and the CI."""
 
 from __future__ import annotations
 

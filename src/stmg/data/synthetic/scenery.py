@@ -1,4 +1,4 @@
-"""What stands beside the road: houses, trees, hedges, fences, signs, lamps and traffic lights."""
+"""Objects beside the road: houses, trees, hedges, fences, signs, lamps and traffic lights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

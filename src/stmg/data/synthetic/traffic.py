@@ -24,7 +24,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Mover:
-    """Somebody in a stream: where they are at time 0, who they are and what they would drive."""
+    """A road user in a stream: position at time 0, looks, and car."""
 
     start: float
     x: float
