@@ -17,6 +17,7 @@ from stmg.errors import (
     VideoError,
     install_command,
 )
+from stmg.pretrained import Store, provide_store
 
 if TYPE_CHECKING:
     from stmg.evaluation.evaluate import evaluate
@@ -151,6 +152,15 @@ _EXTRAS = {
 }  # torch for everything else
 
 
+def _open_store() -> Store:
+    from stmg.models import ModelStore
+
+    return ModelStore()
+
+
+provide_store(_open_store)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'stmg' has no attribute {name!r}")
@@ -161,7 +171,7 @@ def __getattr__(name: str) -> Any:
             raise
         package = "PyTorch" if error.name == "torch" else error.name
         extra = _EXTRAS.get(name, "torch")
-        raise MissingPackageError(f"stmg.{name} needs {package}: {install_command(extra)}") from None
+        raise MissingPackageError(f"stmg.{name} needs {package}: {install_command(extra)}") from error
 
 
 def __dir__() -> list[str]:

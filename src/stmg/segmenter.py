@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import FrameError, SettingsError
-from stmg.gating.pretrained import Pretrained, checkpoints
+from stmg.pretrained import Pretrained, open_store
 from stmg.runtimes import make_runtime
 from stmg.streaming.offline import Offline
 from stmg.streaming.online import FrameState, Online
@@ -91,7 +91,7 @@ class VideoSegmenter(Pretrained):
     @classmethod
     def from_pretrained(cls, name: str | Path, **options: Any) -> VideoSegmenter:
         """The segmenter of a shipped name, a checkpoint folder, a Hub id or an export, as `stmg.load` gives it."""
-        segmenter: VideoSegmenter = checkpoints("load").load(name, **options)
+        segmenter: VideoSegmenter = open_store().load(name, **options)
         return segmenter
 
     def step(self, frame: Any) -> FrameResult:

@@ -71,7 +71,7 @@ def test_a_missing_matplotlib_is_noticed_before_the_run(tmp_path: Path, monkeypa
 
     def without_matplotlib(name: str, *rest: Any) -> Any:
         if name.startswith("matplotlib"):
-            raise ImportError(name)
+            raise ModuleNotFoundError(name, name="matplotlib")
         return really_import(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without_matplotlib)

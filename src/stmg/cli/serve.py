@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from stmg.cli.options import MODEL, MODEL_HELP, STREAM, Options, make_spec, settings
-from stmg.errors import MissingPackageError, SettingsError, install_command
+from stmg.errors import SettingsError, explain_missing
 from stmg.video.addresses import hide_credentials
 
 if TYPE_CHECKING:
@@ -135,13 +135,10 @@ def serve_page(config: ServeConfig, spec: ModelSpec | None, browser: bool = Fals
     spec: the model of all streams; each names its own if None.
     browser: whether to open the page in one.
     """
-    try:
+    packages = ("fastapi", "uvicorn", "prometheus_client", "starlette", "pydantic")
+    with explain_missing(*packages, why="stmg serve needs packages of its own", extra="serve"):
         from stmg.serve.run import open_socket, serve, url_of
         from stmg.serve.service import Service
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] in ("fastapi", "uvicorn", "prometheus_client", "starlette", "pydantic"):
-            raise MissingPackageError(f"stmg serve needs packages of its own: {install_command('serve')}") from None
-        raise
     console = Console()
     with open_socket(config.host, config.port) as listener:
         config = replace(config, port=listener.getsockname()[1])  # --port 0 leaves it to the system

@@ -9,16 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from stmg.errors import DataError, MissingPackageError, install_command
+from stmg.errors import DataError, explain_missing
 from stmg.streaming.flow import Flow, warp
 from stmg.streaming.motion import View, make_view, measure_change
 from stmg.video.frames import Frame, Image
 from stmg.video.labels import IGNORE, Labels
 
-try:
+with explain_missing("torchmetrics", why="measuring accuracy needs torchmetrics", extra="evaluate"):
     from torchmetrics.classification import MulticlassConfusionMatrix
-except ImportError:
-    raise MissingPackageError(f"measuring accuracy needs torchmetrics: {install_command('evaluate')}") from None
 
 BOUNDARY = 0.005  # how far a boundary reaches, as a share of the frame's diagonal: 3 pixels at 360x480
 EXPLAINED = 0.3  # difference left after warping, above which where a cell came from is not certain

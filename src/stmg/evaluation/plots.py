@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stmg.errors import MissingPackageError, install_command
+from stmg.errors import explain_missing
 from stmg.evaluation.fronts import Point, correlation, group_ways, pareto_front, pruning_points
 from stmg.evaluation.results import BenchmarkResult, EvaluationResult, Result, SizeBenchmark, TuneResult
 from stmg.evaluation.rows import FrameRecord, Row
@@ -16,10 +16,8 @@ from stmg.evaluation.way import BASE, ONLINE, Way, format_size
 from stmg.outputs.timeline import LEVEL_COLORS
 from stmg.streaming.motion import DIS_LEVELS
 
-try:
+with explain_missing("matplotlib", why="plots need matplotlib", extra="evaluate"):
     from matplotlib.figure import Figure
-except ImportError:
-    raise MissingPackageError(f"plots need matplotlib: {install_command('evaluate')}") from None
 
 BASE_COLOR, PAPER_COLOR = "#8a8f98", "#b08a2e"
 MODE_COLORS = {"online": "#c8443a", "offline": "#3a6ea5", "realtime": "#4f9d69"}

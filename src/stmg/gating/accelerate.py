@@ -17,8 +17,8 @@ from stmg.gating.counting import MacCounter, count_parameters
 from stmg.gating.gates import Blend, Gate, Pass, Tap, remove_gates, replace_module, running
 from stmg.gating.heads import check_head, find_heads
 from stmg.gating.mask_generator import MaskGenerator
-from stmg.gating.pretrained import Pretrained, checkpoints
 from stmg.gating.residual import Block, find_blocks, find_named_blocks
+from stmg.pretrained import Pretrained, open_store
 from stmg.streaming.cost import NetworkCost
 
 
@@ -74,7 +74,7 @@ class AcceleratedNetwork(Pretrained, nn.Module):
 
         model: the network itself, with any weights, where the checkpoint is of a network of your own.
         """
-        network: AcceleratedNetwork = checkpoints("torch_models").load_network(name, model, device)[0]
+        network: AcceleratedNetwork = open_store().load_network(name, model, device)
         return network
 
     @property

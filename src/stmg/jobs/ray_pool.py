@@ -14,15 +14,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from stmg.errors import MissingPackageError, SettingsError, install_command
+from stmg.errors import SettingsError, explain_missing
 from stmg.jobs.task import BatchSettings, Outcome, Task, make_portable
 from stmg.jobs.worker import Worker
 
-try:
+with explain_missing("ray", why="running on Ray needs", extra="ray"):
     import ray
     from ray.exceptions import RayError, RayTaskError
-except ImportError:
-    raise MissingPackageError(f"running on Ray needs: {install_command('ray')}") from None
 
 ATTEMPTS = 3  # of a task; if each loses its worker, the task is taken for the cause
 WAIT_SECONDS = 0.5  # longest wait for an outcome

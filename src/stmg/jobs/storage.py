@@ -40,7 +40,7 @@ def open_storage(url: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(url)
     except ImportError as error:
-        raise MissingPackageError(f"{protocol}:// needs a package of its own: {error}") from None
+        raise MissingPackageError(f"{protocol}:// needs a package of its own: {error}") from error
     except ValueError as error:
         raise SettingsError(
             f"{url} cannot be reached: {error}; give a path or a URL such as s3://bucket/videos"

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command, require
+from stmg.errors import ModelError, SettingsError, explain_missing, require
 from stmg.files import atomic_path, build_from_file, path_inside, read_mapping
 from stmg.runtimes.correctors import GraphCorrector
 from stmg.runtimes.engines import Engine
@@ -105,15 +105,10 @@ def load_corrector(folder: str | Path, engine: Engine | None = None, device: str
     if engine is not None and graph.is_file():
         cost = Cost(card.macs, 0, card.params)
         return GraphCorrector(graph, engine, card.num_classes, card.size, cost, between=card.between)
-    try:
+    why = "" if engine is None else f", as {GRAPH} is missing (stmg adapt writes it where onnxscript is installed)"
+    with explain_missing("torch", why=f"the corrector of {folder} needs PyTorch here{why}", extra="torch"):
         from stmg.runtimes.torch import find_device
         from stmg.runtimes.torch_corrector import TorchCorrector
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        why = "" if engine is None else f", as {GRAPH} is missing (stmg adapt writes it where onnxscript is installed)"
-        command = install_command("torch")
-        raise MissingPackageError(f"the corrector of {folder} needs PyTorch here{why}: {command}") from None
     return TorchCorrector(load_corrector_network(folder), find_device(device), between=card.between)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
+from stmg.errors import ModelError, SettingsError, explain_missing
 from stmg.models.card import parse_card, read_card
 from stmg.models.correctors import has_corrector, load_corrector, read_corrector_card
 from stmg.models.names import find_checkpoint, is_code, is_export, is_graph_file, is_user_function
@@ -179,13 +179,9 @@ def _open(spec: ModelSpec, model: object) -> Opened:
             refuse(spec, None, NOT_FOR_CALLABLES)
             return Opened(make_runtime(_with_foreground(network, spec)), WITHOUT_CARD)
         model = network
-    try:
+    why = f"{spec.name} is neither an exported folder nor a graph file, and everything else needs PyTorch"
+    with explain_missing("torch", why=why, extra="torch"):
         from stmg.models.torch_models import open_torch
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        why = "is neither an exported folder nor a graph file, and everything else needs PyTorch"
-        raise MissingPackageError(f"{spec.name} {why}: {install_command('torch')}") from None
     return Opened(*open_torch(spec, model))
 
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stmg.errors import MissingPackageError, ModelError, first_line, install_command
+from stmg.errors import ModelError, explain_missing, first_line
 from stmg.files import path_inside
 from stmg.models.card import CARD
 from stmg.models.correctors import FILES as CORRECTOR_FILES
@@ -53,14 +53,12 @@ def list_companion_files(spec: ModelSpec) -> list[Path]:
 @lru_cache(maxsize=8)
 def _external_names(path: Path, size: int, time: int) -> tuple[str, ...]:
     """Names of the files that hold weights of an ONNX file; read once while its size and time stay."""
-    try:
+    why = f"to find the weights that {path} may keep beside itself needs"
+    with explain_missing("onnx", why=why, extra="export"):
         import onnx
-    except ModuleNotFoundError:
-        command = install_command("export")
-        raise MissingPackageError(f"to find the weights that {path} may keep beside itself needs: {command}") from None
     try:
         tensors = onnx.load(str(path), load_external_data=False).graph.initializer
-    except Exception as error:  # whatever a parser raises
-        raise ModelError(f"{path} cannot be read: {first_line(error)}") from None
+    except Exception as error:  # parsers have no common kind of error
+        raise ModelError(f"{path} cannot be read: {first_line(error)}") from error
     entries = (entry for tensor in tensors for entry in tensor.external_data)
     return tuple(sorted({entry.value for entry in entries if entry.key == "location"}))

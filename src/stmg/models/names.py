@@ -11,7 +11,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from stmg.errors import MissingPackageError, ModelError, first_line, install_command
+from stmg.errors import ModelError, explain_missing, first_line
 from stmg.models.card import CARD
 from stmg.models.correctors import FILES as CORRECTOR_FILES
 from stmg.runtimes.graph import GRAPH_SUFFIXES
@@ -55,7 +55,9 @@ def is_network(name: str) -> bool:
         return False
     try:
         from stmg.networks import NETWORKS
-    except ModuleNotFoundError:  # without PyTorch there are none
+    except ModuleNotFoundError as error:
+        if error.name != "torch":  # without PyTorch there are none
+            raise
         return False
     return name in NETWORKS
 
@@ -115,10 +117,9 @@ def _checkout() -> Path:
 @cache
 def _download(name: str) -> Path:
     """The folder of a Hub id, which is asked for once."""
-    try:
+    why = f"{name} looks like a Hub id; loading it needs"
+    with explain_missing("huggingface_hub", why=why, extra="hub"):
         from huggingface_hub import snapshot_download
-    except ImportError:
-        raise MissingPackageError(f"{name} looks like a Hub id; loading it needs: {install_command('hub')}") from None
     try:
         return Path(snapshot_download(name, allow_patterns=[WEIGHTS, CARD, *CORRECTOR_FILES]))
     except Exception as error:  # whatever the Hub, the network or the disk raises

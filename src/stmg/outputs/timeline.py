@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stmg.errors import MissingPackageError, install_command
+from stmg.errors import explain_missing
 from stmg.files import write_atomically
 from stmg.outputs.sinks import FileSink
 from stmg.streaming.schedulers import Level
@@ -29,10 +29,8 @@ class Timeline(FileSink):
 
     def __init__(self, path: str | Path, title: str = "") -> None:
         super().__init__(path)
-        try:
+        with explain_missing("matplotlib", why="the timeline needs matplotlib", extra="plots"):
             import matplotlib.figure  # noqa: F401  to fail before the run rather than after it
-        except ImportError:
-            raise MissingPackageError(f"the timeline needs matplotlib: {install_command('plots')}") from None
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.title = title
         self._spans: list[Span] = []

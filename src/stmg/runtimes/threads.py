@@ -16,7 +16,9 @@ def set_threads(threads: int | None) -> None:
     set_opencv_threads(threads)
     try:
         import torch
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
         return
     torch.set_num_threads(threads)
 

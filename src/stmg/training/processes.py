@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from stmg import errors
-from stmg.errors import MissingPackageError, SettingsError, StmgError, install_command
+from stmg.errors import SettingsError, StmgError, explain_missing
 from stmg.signals import handle_ending, note_ending
 from stmg.streaming.threads import limit_opencv_threads
 from stmg.streaming.values import read_threads
@@ -48,11 +48,9 @@ class Machines:
             read_threads("threads", self.threads)
 
     def make_fabric(self) -> Fabric:
-        try:
+        with explain_missing("lightning_fabric", why="training needs", extra="train"):
             from lightning_fabric import Fabric
             from lightning_fabric.strategies.ddp import DDPStrategy
-        except ImportError:
-            raise MissingPackageError(f"training needs: {install_command('train')}") from None
         # Processes are started here, unless torchrun, a cluster or a second machine has done so.
         name, _, index = self.device.partition(":")
         alone = self.nodes == 1 and "TORCHELASTIC_RUN_ID" not in os.environ

@@ -134,7 +134,9 @@ class Log:
         self._writer: SummaryWriter | None = None
         try:
             from torch.utils.tensorboard import SummaryWriter
-        except ImportError:
+        except ModuleNotFoundError as error:
+            if error.name != "tensorboard":
+                raise
             return
         self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
