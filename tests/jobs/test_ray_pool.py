@@ -120,7 +120,7 @@ def test_mistakes_are_one_line_and_a_deadly_video_is_given_up(cluster, videos, m
     assert entry.status == "failed"
     assert entry.reason.startswith("2 workers were lost with it")
     wide = make_run(videos, tmp_path / "c", ray=cluster.address)
-    wide.settings = replace(wide.settings, spec=replace(wide.settings.spec, threads=64))
+    wide.settings = replace(wide.settings, spec=wide.settings.spec.with_options(threads=64))
     with pytest.raises(SettingsError, match="a worker takes 64 CPUs"):
         wide.run()
 
