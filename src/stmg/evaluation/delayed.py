@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 
 
 class DelayedExecutor(Executor):
-    """Finishes a run so many frame intervals after it started; `tick` says that an interval has passed.
+    """Finishes each run a fixed number of frame intervals after it started. Call `tick` once per interval.
 
     A run that is waited for is finished at once: the first frame of a stream has nothing else to show.
 
@@ -72,11 +72,11 @@ class Shown(NamedTuple):
     age: int
     """Frames since the one that they belong to."""
     started: bool
-    """Whether the network started on this frame."""
+    """True if the network started on this frame."""
 
 
 class LastFinished:
-    """What one has without motion: the last labels that the network has finished, and it never pauses.
+    """Copies the last labels that the network has finished, as one would without motion. The network never pauses.
 
     The first frame is waited for, as in realtime.
     """

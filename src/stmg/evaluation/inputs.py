@@ -113,7 +113,7 @@ def count_classes(subject: Subject) -> int | None:
 
 
 def takes_size(runtime: Runtime, size: Size) -> bool:
-    """Whether a network runs on frames of a size: some take one only, some multiples of their stride."""
+    """True if a network runs on frames of a size. Some take one size only, some multiples of their stride."""
     if runtime.input_size is not None:
         return False
     try:

@@ -77,7 +77,7 @@ class Times:
             gain_range=value_range(ratios),
             expected_gain=None if expected is None else round(expected, 4),
             gain_reached=None if expected is None else round(gain / expected, 4),
-            # A carried frame runs no network: what it takes is what every frame takes beside it.
+            # A carried frame runs no network, so its time is the overhead of every frame.
             carry_overhead=round(float(np.median(carried)) / float(np.median(base.all)), 4) if carried else None,
             slowest_frame=None if slowest is None else round(slowest, 4),
             end_to_end_fps=round(float(np.median(self.fps(extra_ms))), 3),
@@ -98,7 +98,7 @@ def time_interleaved(
     on_frame: Callable[[Way, int, int, FrameResult], None] | None = None,
     starts: Collection[int] = (0,),
 ) -> dict[Way, Times]:
-    """Each stream over all frames, `repeats` times, in turns; `on_frame` gets its way, repeat, index and result.
+    """Step each stream over all frames, `repeats` times, in turns; `on_frame` gets its way, repeat, index and result.
 
     `starts` are the frames at which a video begins.
     """
@@ -122,7 +122,7 @@ def time_interleaved(
                         times[way].costs.append(result.cost)
                     if on_frame is not None:
                         on_frame(way, repeat, index, result)
-            order.rotate()  # nobody always comes first
+            order.rotate()  # no way always comes first
     return times
 
 
@@ -131,7 +131,7 @@ def time_passes(
     repeats: int,
     on_pass: Callable[[Name], None],
 ) -> dict[Name, Times]:
-    """Whole streams one after the other, `repeats` times, by the clock on the wall; who comes first rotates.
+    """Time whole streams one after the other, `repeats` times, by the wall clock; the order rotates.
 
     For what works on several frames at once and cannot be stepped. `on_pass` gets the name after each pass.
     """
