@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 import stmg
 from stmg.errors import MissingPackageError, ModelError, SettingsError, install_command
 from stmg.gating.accelerate import accelerate
-from stmg.models.load import load, resolve, working_size
+from stmg.models.load import load, refuse_size, resolve
 from stmg.models.spec import ModelSpec, as_spec
 from stmg.models.torch_models import resolve_network
 from stmg.networks import build
@@ -226,24 +226,6 @@ def test_a_checkpoint_of_a_network_of_ones_own_needs_the_network(names, tmp_path
     assert load(tmp_path, model=model).runtime.num_classes == 4
 
 
-@pytest.mark.parametrize(
-    ("kind", "size"),
-    [
-        ("shipped", (360, 480)),
-        ("checkpoint", SIZE),
-        ("export", SIZE),
-        pytest.param("graph", SIZE, marks=pytest.mark.slow),
-        ("network", (360, 480)),
-        ("function", (360, 480)),
-    ],
-)
-def test_the_size_to_work_at_is_the_models_own_or_the_one_given(request, kind, size):
-    names = request.getfixturevalue("real_names" if kind == "graph" else "names")
-    assert working_size(ModelSpec(names[kind])) == size
-    if kind != "export":
-        assert working_size(ModelSpec(names[kind], {"size": (32, 32)})) == (32, 32)
-
-
 def test_a_model_is_a_spec_a_name_or_a_path():
     spec = ModelSpec("folder", {"threads": 1})
     assert as_spec(spec) is spec
@@ -252,7 +234,7 @@ def test_a_model_is_a_spec_a_name_or_a_path():
 
 def test_an_export_has_one_size(names):
     spec = ModelSpec(names["export"], {"size": (32, 32)})
-    for use in (working_size, resolve):
+    for use in (refuse_size, resolve):
         with pytest.raises(SettingsError, match=r"size: .* is exported for 64x96"):
             use(spec)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from stmg.errors import ModelError, SettingsError, explain_missing
-from stmg.models.card import parse_card, read_card
+from stmg.models.card import parse_card
 from stmg.models.correctors import has_corrector, load_corrector, read_corrector_card
 from stmg.models.names import find_checkpoint, is_code, is_export, is_graph_file, is_user_function
 from stmg.models.spec import ModelSpec, merge_file, merge_options
@@ -24,7 +24,6 @@ from stmg.segmenter import VideoSegmenter
 from stmg.streaming.correction import Corrector
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.settings import make_settings
-from stmg.streaming.working_size import ANY_SIZE
 from stmg.video.normalization import Normalization
 
 Size = tuple[int, int]
@@ -129,22 +128,13 @@ def open_adapted(spec: ModelSpec) -> ModelSpec:
     return ModelSpec(str(Path(spec.name) / graph.file), {**own, **spec.options})
 
 
-def working_size(spec: ModelSpec) -> Size:
-    """(H, W) to work at: the one given, or what the model is meant for; 360x480 for a network of any size."""
-    spec = open_adapted(spec)
-    given: Size | None = spec.settings.size
-    if is_export(spec.name):
+def refuse_size(spec: ModelSpec) -> None:
+    """An error for a size that an exported folder cannot have, before it is loaded."""
+    spec, given = open_adapted(spec), spec.settings.size
+    if given is not None and is_export(spec.name):
         size = read_manifest(Path(spec.name)).size
-        if given not in (None, size):
+        if given != size:
             raise SettingsError(f"size: {spec.name} is exported for {size[0]}x{size[1]}; export it again for another")
-        return size
-    if given is not None:
-        return given
-    if is_graph_file(spec.name):
-        return resolve(spec).runtime.input_size or ANY_SIZE
-    if is_code(spec.name):
-        return ANY_SIZE
-    return read_card(find_checkpoint(spec.name)).size or ANY_SIZE
 
 
 def _open(spec: ModelSpec, model: object) -> Opened:
@@ -165,7 +155,7 @@ def _open(spec: ModelSpec, model: object) -> Opened:
         return Opened(graph, WITHOUT_CARD)
     if is_export(spec.name):
         refuse(spec, model, NOT_FOR_EXPORTS)
-        working_size(spec)
+        refuse_size(spec)
         return _open_export(spec, Path(spec.name))
     if settings.runtime not in (None, "torch"):
         raise SettingsError(

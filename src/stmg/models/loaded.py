@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from stmg.errors import SettingsError
-from stmg.models.load import Size, resolve, working_size
+from stmg.models.load import Size, refuse_size, resolve
 from stmg.models.names import is_code, is_user_function
 from stmg.models.spec import ModelSpec
 from stmg.models.user_code import call_user_function
@@ -78,7 +78,7 @@ class LoadedModels:
     def get(self, spec: ModelSpec) -> LoadedModel:
         """The model of a spec, which is not loaded yet if nobody needed it."""
         if spec.settings.size is not None:
-            working_size(spec)  # refuses a size that the model cannot have
+            refuse_size(spec)
         with self._lock:
             for model in self._models:
                 if _key(model.spec) == _key(spec):
