@@ -9,9 +9,8 @@ from stmg.gating.mask_generator import SoftMasks
 from stmg.networks import build
 from stmg.streaming.masks import Masking, Masks
 from stmg.training.recipe import Loss, Stmg
-from stmg.training.stage import ClipBatch
+from stmg.training.stage import ClipBatch, freeze_norms
 from stmg.training.stmg import StmgTraining
-from stmg.training.trainer import _freeze_norms
 
 SIZE = (48, 64)
 
@@ -107,7 +106,7 @@ def test_the_threshold_follows_the_share_that_is_to_be_kept_only_if_there_is_one
 @pytest.mark.parametrize("weight_sets", [1, 2])
 def test_frozen_norms_are_those_that_have_statistics(weight_sets):
     module = training(weight_sets)
-    _freeze_norms(module)
+    freeze_norms(module)
     module(clip())
     norms = {name: part for name, part in module.network.named_modules() if hasattr(part, "running_mean")}
     measured = {name for name, part in norms.items() if part.num_batches_tracked > 0}

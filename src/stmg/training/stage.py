@@ -19,6 +19,7 @@ from stmg.errors import ModelError, SettingsError, StmgError
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import AcceleratedNetwork, find_logits
 from stmg.gating.folding import fold_batch_norm
+from stmg.gating.mask_generator import MaskGenerator
 from stmg.gating.normalize import NormalizeImage
 from stmg.models.card import Card
 from stmg.models.save import save as save_checkpoint
@@ -224,3 +225,12 @@ def _load_teacher(name: str, dataset: Dataset) -> nn.Module:
     teacher = network.plain()
     fold_batch_norm(teacher, torch.rand(1, 3, *network.example_size))
     return teacher.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def freeze_norms(module: nn.Module) -> None:
+    """Freeze the statistics of all batch-norms but the mask generator's, which has none yet in the second stage."""
+    generators = [part for part in module.modules() if isinstance(part, MaskGenerator)]
+    new = {part for generator in generators for part in generator.modules()}
+    for part in module.modules():
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part not in new:
+            part.eval()

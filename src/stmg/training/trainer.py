@@ -19,21 +19,13 @@ from stmg.data.catalogue import open_dataset
 from stmg.data.clips import TrainingClips
 from stmg.data.dataset import Dataset
 from stmg.errors import SettingsError, TrainingError
-from stmg.gating.mask_generator import MaskGenerator
 from stmg.models.tensor_files import write_tensors
 from stmg.training.base import BaseStage
-from stmg.training.processes import (
-    Interruption,
-    Machines,
-    any_process,
-    defer_interrupt,
-    limit_threads,
-    restore_error,
-)
+from stmg.training.processes import Interruption, Machines, any_process, defer_interrupt, limit_threads, restore_error
 from stmg.training.recipe import FREE_SETTINGS, Optimizer, Recipe, read_recipe
 from stmg.training.run_folder import Log, RunRecord, TrainingState, claim_folder
 from stmg.training.schedule import make_optimizer, moving_average, set_learning_rate
-from stmg.training.stage import Figures, Stage, make_clips
+from stmg.training.stage import Figures, Stage, freeze_norms, make_clips
 from stmg.training.stmg import StmgStage
 
 if TYPE_CHECKING:
@@ -247,7 +239,7 @@ class Trainer:
         torch.manual_seed(hash((self.seed, step, fabric.global_rank)) % 2**63)
         module.train()
         if self.frozen_norm:
-            _freeze_norms(module)
+            freeze_norms(module)
         self._optimizer.zero_grad()
         losses: dict[str, Tensor] = module(batch)
         self._check_finite(batch, losses, losses["loss"], step)
@@ -301,12 +293,3 @@ class Trainer:
             record.best = max(record.best, -math.inf if score is None else score)
             self._state.save(self.folder)
         self.fabric.barrier()
-
-
-def _freeze_norms(module: nn.Module) -> None:
-    """All but the mask generator's: it is new in the second stage, so nobody has measured its statistics."""
-    generators = [part for part in module.modules() if isinstance(part, MaskGenerator)]
-    new = {part for generator in generators for part in generator.modules()}
-    for part in module.modules():
-        if isinstance(part, nn.modules.batchnorm._BatchNorm) and part not in new:
-            part.eval()
