@@ -23,7 +23,7 @@ from torch import nn
 from benchmarks.measurement import finish, make_parser
 from stmg.data.synthetic.scene import Scene
 from stmg.gating.accelerate import accelerate
-from stmg.gating.folding import fold_batch_norm
+from stmg.gating.optimize import fold_batch_norm
 from stmg.networks import build
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter

@@ -20,7 +20,7 @@ from stmg.models.correctors import CARD, WEIGHTS
 from stmg.models.names import LARGE
 from stmg.models.save import save
 from stmg.models.torch_models import load_network
-from stmg.networks.packing import BITS
+from stmg.networks.weights import BITS
 from stmg.streaming.motion import MOTION_ESTIMATORS
 
 ROOT = Path(__file__).parents[1]

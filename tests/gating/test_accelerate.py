@@ -8,7 +8,7 @@ from torch import nn
 
 from stmg.errors import ModelError
 from stmg.gating.accelerate import accelerate, find_logits
-from stmg.gating.counting import MacCounter
+from stmg.gating.measure import MacCounter
 from stmg.networks import build
 from zoo import MobileNet, Plain, ResNetWithDecoder, TwoStreams
 

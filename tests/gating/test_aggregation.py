@@ -1,11 +1,13 @@
-"""Aggregation: the mask chooses between two frames' features, and those of a smaller frame lie on the others."""
+"""Features are warped and blended where nothing changed."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from stmg.gating.aggregation import aggregate, downscale
+from stmg.gating.aggregation import aggregate, downscale, warp_tensor
+from stmg.streaming.flow import warp
 
 
 def test_a_mask_of_zero_gives_the_previous_features_back_and_one_the_current():
@@ -27,3 +29,20 @@ def test_features_of_a_smaller_frame_lie_on_those_of_the_whole(scale):
     assert offset(downscale(image, scale)) < 0.02
     if scale == 0.76:  # the test can fail: at that scale alone maps are off by a quarter of a cell
         assert offset(F.interpolate(image, scale_factor=scale, mode="bilinear")) > 0.2
+
+
+@pytest.mark.parametrize("size", [(6, 8), (12, 16), (45, 60)])
+def test_tensors_and_arrays_warp_alike(size):
+    rng = np.random.default_rng(0)
+    flow = rng.normal(0, 0.05, (6, 8, 2)).astype(np.float32)
+    values = rng.random((*size, 3)).astype(np.float32)
+    tensor = torch.from_numpy(values).permute(2, 0, 1)[None]
+    warped = warp_tensor(tensor, flow)[0].permute(1, 2, 0).numpy()
+    assert np.allclose(warped, warp(values, flow), atol=0.03)  # OpenCV samples at 1/32 of a pixel
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_features_warp_as_precisely(dtype):
+    values = torch.arange(480, dtype=torch.float32).expand(1, 1, 4, 480) / 480
+    still = np.zeros((2, 4, 2), np.float32)
+    assert torch.allclose(warp_tensor(values.to(dtype), still).float(), values.to(dtype).float(), atol=1e-6)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from stmg.gating.counting import count_macs, count_parameters
+from stmg.gating.measure import count_macs, count_parameters
 from stmg.networks import NETWORKS, build
 from stmg.networks.ddrnet import SIZES, DDRNet
 

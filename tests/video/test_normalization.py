@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from stmg.errors import SettingsError
-from stmg.gating.normalize import NormalizeImage
+from stmg.gating.aggregation import NormalizeImage
 from stmg.video.normalization import NORMALIZATIONS, Normalization, parse_normalization
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (2, 5, 7, 3), np.uint8)

@@ -131,8 +131,8 @@ def inspect_network(name: str, network: AcceleratedNetwork, size: tuple[int, int
     """Count what the network and each of its blocks execute at a frame size."""
     import torch
 
-    from stmg.gating.counting import count_parameters
-    from stmg.gating.unlisted import explain_unlisted
+    from stmg.gating.measure import count_parameters
+    from stmg.gating.residual import explain_unlisted
 
     device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
     costs = network.costs(torch.zeros(1, 3, *size, device=device, dtype=network.dtype))

@@ -13,10 +13,10 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from stmg.errors import ModelError, first_line
-from stmg.gating.counting import MacCounter, count_parameters
 from stmg.gating.gates import Blend, Gate, Pass, Tap, remove_gates, replace_module, running
 from stmg.gating.heads import check_head, find_heads
 from stmg.gating.mask_generator import MaskGenerator
+from stmg.gating.measure import MacCounter, count_parameters
 from stmg.gating.residual import Block, find_blocks, find_named_blocks
 from stmg.pretrained import Pretrained, open_store
 from stmg.streaming.cost import NetworkCost

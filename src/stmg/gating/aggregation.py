@@ -1,10 +1,14 @@
-"""Feature aggregation: current features where the frame changed, the warped features of the frame before elsewhere."""
+"""Feature aggregation: frames as tensors, warped along a flow, and blended where nothing changed."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+from stmg.streaming.flow import Flow
 from stmg.streaming.masks import partial_size
 
 
@@ -29,3 +33,41 @@ def _blend(now: Tensor, before: Tensor, changed: Tensor) -> Tensor:
 
 def _resize(x: Tensor, size: tuple[int, ...]) -> Tensor:
     return x if x.shape[-2:] == size else F.interpolate(x, size=size, mode="bilinear", align_corners=False)
+
+
+def warp_tensor(values: Tensor, flow: Flow | Tensor | None, *, nearest: bool = False) -> Tensor:
+    """Warp maps (N, C, h, w) of the older frame onto the newer one; `flow` is one for all, or (N, h', w', 2)."""
+    if flow is None:
+        return values
+    # Positions are in single precision whatever the features are: half precision cannot tell neighbors apart.
+    number, _, height, width = values.shape
+    steps = torch.as_tensor(flow, device=values.device).float()
+    steps = (steps if steps.dim() == 4 else steps[None]).permute(0, 3, 1, 2)
+    steps = F.interpolate(steps, size=(height, width), mode="bilinear", align_corners=False)
+    rows = (torch.arange(height, device=values.device) + 0.5) / height
+    columns = (torch.arange(width, device=values.device) + 0.5) / width
+    positions = torch.stack(torch.meshgrid(columns, rows, indexing="xy")) + steps
+    # Kept between the centers of the outermost pixels, which is what repeating the border means: some devices cannot.
+    edge = torch.tensor([1 - 1 / width, 1 - 1 / height], device=values.device)
+    grid = (2 * positions - 1).permute(0, 2, 3, 1).clamp(-edge, edge).expand(number, -1, -1, -1)
+    mode = "nearest" if nearest else "bilinear"
+    warped = F.grid_sample(values.float(), grid, mode=mode, padding_mode="zeros", align_corners=False)
+    return warped.to(values.dtype)
+
+
+class NormalizeImage(nn.Module):
+    """RGB images (N, H, W, 3) of uint8 to what networks take, (N, 3, H, W) of float32.
+
+    mean, std: of each channel, for values from 0 to 1. The result lies in memory as the images do, channels last.
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(mean).reshape(1, 3, 1, 1) * 255, persistent=False)
+        self.register_buffer("scale", 1 / (torch.tensor(std).reshape(1, 3, 1, 1) * 255), persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return (images.permute(0, 3, 1, 2).to(self.mean.dtype) - self.mean) * self.scale

@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from stmg.gating.counting import MacCounter
+from stmg.gating.measure import MacCounter
 
 Blend = Callable[[list[Tensor]], list[Tensor]]
 

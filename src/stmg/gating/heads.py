@@ -6,8 +6,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from stmg.errors import ModelError
-from stmg.gating.calls import record_calls
-from stmg.gating.counting import count_parameters
+from stmg.gating.measure import count_parameters, record_calls
 from stmg.gating.residual import Block, require_submodule
 
 

@@ -10,7 +10,7 @@ import copy
 import difflib
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +18,17 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 from stmg.errors import ModelError
-from stmg.gating.calls import Call, record_calls
-from stmg.gating.counting import count_macs, count_parameters, measure_ms
+from stmg.gating.measure import Call, count_macs, count_parameters, measure_ms, record_calls
+
+if TYPE_CHECKING:
+    from stmg.gating.accelerate import AcceleratedNetwork
+
+# Why a module that looks like a residual block cannot be skipped.
+OPENS = "as the first of its stage, which always runs"
+SHAPE = "as it changes the shape of its input"
+OTHER = "as it is not residual: with zero weights it does not give its input back"
+UNUSED = "as it is not called when the network runs"
+UNNAMED = "as the checkpoint does not name it among its blocks"
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,33 @@ def require_submodule(network: nn.Module, name: str, kind: str, suggestions: lis
     near = suggestions or difflib.get_close_matches(name, list(modules), n=5, cutoff=0.4)
     near = near or [child for child, _ in network.named_children()]
     raise ModelError(f"the network has no {kind} {name!r}; there are: {', '.join(near)}")
+
+
+def explain_unlisted(network: AcceleratedNetwork, size: tuple[int, int]) -> dict[str, tuple[str, ...]]:
+    """Names of siblings of one class that are no blocks of the network, by the reason; stages are left out."""
+    plain = network.plain()
+    if isinstance(plain, torch.jit.ScriptModule):
+        return {}
+    device = next((parameter.device for parameter in plain.parameters()), torch.device("cpu"))
+    found = find_candidates(plain, torch.zeros(1, 3, *size, device=device, dtype=network.dtype))
+    listed = {block.name for block in network.blocks}
+    reasons: dict[str, list[str]] = {}
+    for run in found.runs:
+        for name in run:
+            inside = any(name.startswith(f"{block}.") for block in listed | found.residual.keys())
+            holds = any(block.startswith(f"{name}.") for block in listed | found.residual.keys())
+            if name in listed or inside or holds:
+                continue
+            if name not in found.calls:
+                reason = UNUSED
+            elif not keeps_shape(found.calls[name]):
+                reason = SHAPE
+            elif name not in found.residual:
+                reason = OTHER
+            else:
+                reason = OPENS if name == run[0] else UNNAMED
+            reasons.setdefault(reason, []).append(name)
+    return {reason: tuple(names) for reason, names in reasons.items()}
 
 
 def _sibling_runs(network: nn.Module) -> list[list[str]]:

@@ -144,7 +144,7 @@ def describe_corrector(
     notes: Mapping[str, object] | None = None,
 ) -> CorrectorCard:
     """The card of a corrector for frames of a size."""
-    from stmg.gating.counting import count_parameters
+    from stmg.gating.measure import count_parameters
     from stmg.runtimes.torch_corrector import count_correction
 
     return CorrectorCard(
@@ -164,7 +164,7 @@ def save_corrector(module: CorrectorNetwork, card: CorrectorCard, folder: Path) 
     """Write a corrector; the graph where onnx is installed."""
     from importlib.util import find_spec
 
-    from stmg.models.tensor_files import write_tensors
+    from stmg.networks.weights import write_tensors
 
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}

@@ -17,8 +17,7 @@ from stmg.models.describe import (
     network_of_segmenter,
 )
 from stmg.models.names import WEIGHTS, refuse_export
-from stmg.models.tensor_files import write_tensors
-from stmg.networks.packing import pack
+from stmg.networks.weights import pack, write_tensors
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.working_size import ANY_SIZE
 

@@ -21,8 +21,7 @@ from stmg.models.names import WEIGHTS, find_checkpoint, is_code, is_exported, is
 from stmg.models.spec import ModelSpec
 from stmg.models.user_code import call_user_function
 from stmg.networks import NETWORKS, build
-from stmg.networks.foreign import load_foreign, match_names, read_state_dict
-from stmg.networks.packing import unpack
+from stmg.networks.weights import load_foreign, match_names, read_state_dict, unpack
 from stmg.runtimes.torch import TorchRuntime, find_device
 from stmg.streaming.working_size import ANY_SIZE
 from stmg.video.labels import MAX_CLASSES

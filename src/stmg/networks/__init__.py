@@ -9,10 +9,10 @@ from torch import nn
 
 from stmg.errors import ModelError
 from stmg.networks.ddrnet import SIZES, DDRNet
-from stmg.networks.foreign import load_foreign, match_names, read_state_dict
 from stmg.networks.grow import can_grow, grow
 from stmg.networks.lite import LiteNet, load_imagenet
 from stmg.networks.small import SmallNet
+from stmg.networks.weights import load_foreign, match_names, read_state_dict
 
 NETWORKS: dict[str, Callable[..., nn.Module]] = {
     **{name: partial(DDRNet, sizes) for name, sizes in SIZES.items()},

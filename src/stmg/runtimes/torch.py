@@ -15,11 +15,8 @@ from torch.nn import functional as F
 
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate, copy_where_written_on, weight_dtype
-from stmg.gating.aggregation import aggregate, downscale
-from stmg.gating.compilation import compile_full
-from stmg.gating.folding import fold_batch_norm
-from stmg.gating.normalize import NormalizeImage
-from stmg.gating.warping import warp_tensor
+from stmg.gating.aggregation import NormalizeImage, aggregate, downscale, warp_tensor
+from stmg.gating.optimize import compile_full, fold_batch_norm
 from stmg.runtimes.threads import share_torch_threads
 from stmg.streaming.cost import Cost, NetworkCost
 from stmg.streaming.flow import Flow, Map

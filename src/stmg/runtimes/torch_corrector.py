@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stmg.gating.counting import count_macs, count_parameters
-from stmg.gating.folding import fold_batch_norm
+from stmg.gating.measure import count_macs, count_parameters
+from stmg.gating.optimize import fold_batch_norm
 from stmg.networks.corrector import Corrector
 from stmg.streaming.correction import GRID, view_size
 from stmg.streaming.cost import Cost

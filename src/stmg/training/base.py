@@ -15,7 +15,7 @@ from stmg.gating.accelerate import AcceleratedNetwork, accelerate, find_logits
 from stmg.models.card import Card
 from stmg.models.names import WEIGHTS, find_checkpoint
 from stmg.networks import build, pretrain
-from stmg.networks.foreign import load_foreign
+from stmg.networks.weights import load_foreign
 from stmg.training.losses import distillation_loss, lower_logits, upsample
 from stmg.training.recipe import Loss, Recipe
 from stmg.training.stage import (

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stmg.errors import SettingsError
-from stmg.gating.warping import warp_tensor
+from stmg.gating.aggregation import warp_tensor
 from stmg.video.labels import IGNORE
 
 

@@ -15,7 +15,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from stmg.errors import SettingsError, TrainingError, first_line
 from stmg.files import atomic_path, build_dataclass, read_mapping, write_atomically
-from stmg.models.tensor_files import write_state
+from stmg.networks.weights import write_state
 from stmg.training.recipe import to_yaml
 from stmg.video.frames import Image
 

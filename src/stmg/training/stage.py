@@ -18,9 +18,9 @@ from stmg.data.dataset import Dataset
 from stmg.errors import ModelError, SettingsError, StmgError
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.gating.accelerate import AcceleratedNetwork, find_logits
-from stmg.gating.folding import fold_batch_norm
+from stmg.gating.aggregation import NormalizeImage
 from stmg.gating.mask_generator import MaskGenerator
-from stmg.gating.normalize import NormalizeImage
+from stmg.gating.optimize import fold_batch_norm
 from stmg.models.card import Card
 from stmg.models.save import save as save_checkpoint
 from stmg.models.torch_models import load_network

@@ -17,9 +17,8 @@ from stmg.evaluation.measure import base_cost, measure_stream, run_beside
 from stmg.evaluation.streams import Stream
 from stmg.evaluation.way import ONLINE
 from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate
-from stmg.gating.aggregation import aggregate, downscale
+from stmg.gating.aggregation import aggregate, downscale, warp_tensor
 from stmg.gating.mask_generator import SoftMasks, straight_through
-from stmg.gating.warping import warp_tensor
 from stmg.models.card import Card
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter

@@ -19,7 +19,7 @@ from stmg.data.catalogue import open_dataset
 from stmg.data.clips import TrainingClips
 from stmg.data.dataset import Dataset
 from stmg.errors import SettingsError, TrainingError
-from stmg.models.tensor_files import write_tensors
+from stmg.networks.weights import write_tensors
 from stmg.training.base import BaseStage
 from stmg.training.processes import Interruption, Machines, any_process, defer_interrupt, limit_threads, restore_error
 from stmg.training.recipe import FREE_SETTINGS, Optimizer, Recipe, read_recipe

@@ -1,16 +1,55 @@
-"""Cost: what a module executes in multiply-accumulates, what it holds in parameters, what it takes in milliseconds."""
+"""What modules do on a run: their inputs and outputs, multiply-accumulates, parameters and milliseconds."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
+
+
+@dataclass
+class Call:
+    """What went into a module and what came out, on the example; of several calls the first."""
+
+    order: int
+    args: Any
+    kwargs: dict[str, Any]
+    output: Any
+    times: int = 0
+
+
+def record_calls(network: nn.Module, example: Tensor, names: list[str]) -> dict[str, Call]:
+    """Run the network once, in evaluation mode, and note the first call of each named module."""
+    calls: dict[str, Call] = {}
+    finished: list[str] = []
+
+    def note(name: str) -> Callable[..., None]:
+        def hook(_: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> None:
+            finished.append(name)
+            calls.setdefault(name, Call(len(finished), args, kwargs, output)).times += 1
+
+        return hook
+
+    modules = dict(network.named_modules())
+    handles = [modules[name].register_forward_hook(note(name), with_kwargs=True) for name in names]
+    training = {module: module.training for module in network.modules()}
+    network.eval()
+    try:
+        with torch.no_grad():
+            network(example.clone())
+    finally:
+        for handle in handles:
+            handle.remove()
+        for module, mode in training.items():
+            module.training = mode
+    return calls
 
 
 class MacCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]

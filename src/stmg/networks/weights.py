@@ -1,17 +1,18 @@
-"""Weights from elsewhere: a checkpoint of an official or a user's own training into a network of the same shape."""
+"""Weights in files: read from elsewhere into a network of the same shape, and packed in fewer bits."""
 
 from __future__ import annotations
 
+import io
 import pickle
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from stmg.errors import ModelError, first_line
-from stmg.networks.packing import unpack
+from stmg.errors import ModelError, SettingsError, first_line
 
 PREFIXES = ("module.", "model.", "network.")
 WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights")
@@ -95,3 +96,66 @@ def _strip_prefixes(name: str, own: dict[str, Tensor]) -> str:
 
 def _shape(tensor: Tensor) -> str:
     return "x".join(map(str, tensor.shape)) or "a number"
+
+
+BITS = (8, 16, 32)
+SCALE = ".scale"  # ends the name of the scales of a tensor of eight bits
+_LARGEST = 127
+
+
+def pack(tensors: Mapping[str, Tensor], bits: int) -> dict[str, Tensor]:
+    """Tensors as they are written; 16 bits where they do not overflow, 8 for those of more than one dimension."""
+    if bits not in BITS:
+        raise SettingsError(f"bits is one of {', '.join(map(str, BITS))}; got {bits!r}")
+    packed: dict[str, Tensor] = {}
+    for name, value in tensors.items():
+        if bits == 8 and value.is_floating_point() and value.dim() > 1:
+            packed[name], packed[name + SCALE] = _to_eight_bits(value.float())
+        else:
+            packed[name] = _to_half(value) if bits == 16 else value
+    return packed
+
+
+def unpack(packed: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors as they were, but for rounding; what was not packed stays as it is."""
+    scales = {name for name in packed if name.endswith(SCALE) and _is_packed(packed.get(name.removesuffix(SCALE)))}
+    tensors: dict[str, Tensor] = {}
+    for name, value in packed.items():
+        if name in scales:
+            continue
+        if name + SCALE in scales:
+            scale = packed[name + SCALE]
+            if scale.numel() != len(value):
+                raise ModelError(f"{name}: {scale.numel()} scales for {len(value)} channels")
+            value = value.float() * scale.reshape(-1, *[1] * (value.dim() - 1))
+        tensors[name] = value
+    return tensors
+
+
+def _is_packed(value: Tensor | None) -> bool:
+    return value is not None and value.dtype == torch.int8 and value.dim() > 1
+
+
+def _to_eight_bits(value: Tensor) -> tuple[Tensor, Tensor]:
+    rows = value.flatten(1)
+    scale = (rows.abs().amax(1) / _LARGEST).clamp_min(torch.finfo(torch.float32).tiny)
+    rounded = (rows / scale[:, None]).round().clamp(-_LARGEST, _LARGEST).to(torch.int8)
+    return rounded.reshape(value.shape).contiguous(), scale
+
+
+def _to_half(value: Tensor) -> Tensor:
+    """In half precision, unless that overflows."""
+    short = value.half() if value.is_floating_point() else value
+    return short if bool(torch.isfinite(short).all()) else value
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors by name as safetensors."""
+    path.write_bytes(save(dict(tensors)))
+
+
+def write_state(state: object, path: Path) -> None:
+    """Write what `torch.save` takes."""
+    data = io.BytesIO()
+    torch.save(state, data)
+    path.write_bytes(data.getbuffer())
