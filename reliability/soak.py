@@ -27,7 +27,7 @@ from reliability.report import OUT, Check, Progress, finish
 
 if TYPE_CHECKING:
     from stmg.segmenter import VideoSegmenter
-    from stmg.streaming.state import FrameResult
+    from stmg.streaming.result import FrameResult
 
 FRAMES, DROPS, STREAMS = 100_000, 20, 64
 SIZE = (48, 64)

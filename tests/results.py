@@ -10,8 +10,8 @@ import numpy as np
 
 from stmg.outputs.sinks import Sink
 from stmg.streaming.cost import Cost
+from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import Level
-from stmg.streaming.state import FrameResult
 
 PALETTE = np.array([(10, 20, 30), (200, 0, 0), (0, 200, 0)], np.uint8)
 PERIOD = 5

@@ -24,7 +24,7 @@ from stmg.cli.demo import COPY_STRIDE, FPS
 from stmg.data.camvid import CLASS_NAMES, PALETTE
 from stmg.data.synthetic.scene import render
 from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 from stmg.video.overlay import draw_labels, draw_mask
 
 ROOT = Path(__file__).parents[1]

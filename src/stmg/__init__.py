@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from stmg.streaming.masks import Masking, Masks
     from stmg.streaming.motion import MotionEstimator
     from stmg.streaming.online import FrameState
+    from stmg.streaming.result import FrameResult
     from stmg.streaming.runtime import Output, Runtime
     from stmg.streaming.schedulers import (
         AlwaysKey,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
         Scheduler,
     )
     from stmg.streaming.settings import Settings
-    from stmg.streaming.state import FrameResult
     from stmg.training.adapt import adapt
     from stmg.training.trainer import train
     from stmg.video.frames import Frame
@@ -137,7 +137,7 @@ _MODULES = {
         "Scheduler",
     ),
     "stmg.streaming.settings": ("Settings",),
-    "stmg.streaming.state": ("FrameResult",),
+    "stmg.streaming.result": ("FrameResult",),
     "stmg.training.adapt": ("adapt",),
     "stmg.training.trainer": ("train",),
     "stmg.video.frames": ("Frame",),

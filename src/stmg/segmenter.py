@@ -18,10 +18,10 @@ from stmg.runtimes import make_runtime
 from stmg.streaming.offline import Offline
 from stmg.streaming.online import FrameState, Online
 from stmg.streaming.realtime import RealtimeStream
+from stmg.streaming.result import FrameResult
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.streaming.settings import MODEL, SETTINGS, Mode, Settings, check_mode, make_settings
-from stmg.streaming.state import FrameResult
 from stmg.streaming.working_size import ANY_SIZE, choose_size, restore, shrink_timed, stream_at_size
 from stmg.video.frames import Frame, as_frame
 from stmg.video.sources import FrameSource, VideoSource, open_video

@@ -15,7 +15,7 @@ from results import PALETTE, result
 from stmg.errors import SettingsError
 from stmg.outputs.images import MARKER, AlphaImages, CutoutImages, LabelImages, parse_color
 from stmg.outputs.videos import AlphaVideo
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 
 
 def test_label_images_hold_class_ids_and_show_colors(tmp_path: Path) -> None:

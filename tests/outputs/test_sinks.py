@@ -17,7 +17,7 @@ from stmg.outputs.records import Records
 from stmg.outputs.sinks import Sink, Sinks
 from stmg.outputs.timeline import Timeline
 from stmg.outputs.videos import OverlayVideo
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 from stmg.video.sources import open_video
 
 FULL = Path("/dev/full")

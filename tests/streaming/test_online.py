@@ -12,7 +12,7 @@ from stmg.segmenter import VideoSegmenter
 from stmg.streaming.logits import argmax_labels
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import DisMotion
-from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level, Memory
+from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level, Memory, Scheduler
 from stmg.video.frames import Frame
 from zoo import colors, panning, texture
 
@@ -99,11 +99,8 @@ def test_a_partial_frame_that_refreshes_everything_leaves_no_debt(plain):
 def test_the_distance_of_labels_counts_from_the_last_computed_frame_whole_or_not(plain):
     script = "kccpcck"
 
-    class Script:
-        name, reuses, refreshes = "script", True, True
-
-        def foresee(self, memory):
-            return False
+    class Script(Scheduler):
+        refreshes = True
 
         def decide(self, evidence, memory):
             return {"k": "key", "p": "partial", "c": "carry"}[script[memory.since_key + 1]]

@@ -11,7 +11,16 @@ from stmg.errors import SettingsError, StmgError
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import DisMotion, MotionEstimator, NoMotion, View
-from stmg.streaming.schedulers import AlwaysKey, DriftBudget, Evidence, FixedPeriod, Level, Memory, PaperScheduler
+from stmg.streaming.schedulers import (
+    AlwaysKey,
+    DriftBudget,
+    Evidence,
+    FixedPeriod,
+    Level,
+    Memory,
+    PaperScheduler,
+    Scheduler,
+)
 from stmg.streaming.settings import (
     MODEL,
     MODES,
@@ -134,25 +143,17 @@ def test_what_is_not_allowed_is_refused_in_one_line(options: dict[str, Any], mes
     assert "\n" not in str(caught.value)
 
 
-class EveryThird:
-    """A scheduler as the documentation of the protocol has it."""
+class EveryThird(Scheduler):
+    """A scheduler as the documentation has it."""
 
     name = "every third"
-    reuses = True
-    refreshes = False
-
-    def foresee(self, memory: Memory) -> bool:
-        return memory.since_key >= 2
 
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
-        return Level.KEY if self.foresee(memory) else Level.CARRY
-
-    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
-        return Memory(since_key=0 if level is Level.KEY else memory.since_key + 1)
+        return Level.KEY if memory.since_key >= 2 else Level.CARRY
 
 
 class StillCamera(MotionEstimator):
-    """A motion estimator as the documentation of the protocol has it."""
+    """A motion estimator as the documentation has it."""
 
     name = "still"
 

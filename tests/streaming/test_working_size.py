@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -129,3 +130,16 @@ def test_frames_of_any_size_are_averaged_to_the_working_size():
     assert small.image[0, 0].tolist() == [0, 0, 0]
     assert small.image[-1, -1].tolist() == [200, 200, 200]
     assert small.image.mean() == pytest.approx(100, abs=1)
+
+
+def test_a_result_keeps_its_frame_at_one_size_alone():
+    """Whoever keeps results should not pay for the frames that they were computed on."""
+    images = []
+
+    def watched(image):
+        images.append(weakref.ref(image))
+        return bright(image)
+
+    result = stmg.VideoSegmenter(watched, size=SIZE).step(panning(1)[0])
+    assert result.cost is None
+    assert images[0]() is None

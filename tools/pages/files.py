@@ -17,9 +17,9 @@ from stmg.models.correctors import CARD as CORRECTOR_CARD
 from stmg.models.correctors import CorrectorCard
 from stmg.runtimes.manifest import FORMAT as MANIFEST_FORMAT
 from stmg.runtimes.manifest import MANIFEST, Manifest
+from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import SCHEDULERS
 from stmg.streaming.settings import MODEL, MODES, PYTHON, STREAM, settings_for
-from stmg.streaming.state import FrameResult
 from stmg.training.recipe import Recipe
 
 

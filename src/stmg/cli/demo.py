@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stmg.evaluation.text_table import TextTable
     from stmg.evaluation.way import Way
     from stmg.segmenter import VideoSegmenter
-    from stmg.streaming.state import FrameResult
+    from stmg.streaming.result import FrameResult
     from stmg.video.frames import Image
     from stmg.video.labels import Labels
 

@@ -11,9 +11,9 @@ import numpy as np
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, compose
 from stmg.streaming.motion import DisMotion, MotionEstimator, View, make_view, refine_flow
+from stmg.streaming.result import FrameResult
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
-from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import Labels
 

@@ -22,8 +22,8 @@ from stmg.evaluation.streams import Stream, open_streams
 from stmg.evaluation.way import BASE, Size, Way, describe_settings
 from stmg.models.load import resolve
 from stmg.models.spec import ModelSpec, as_spec
+from stmg.streaming.result import FrameResult
 from stmg.streaming.settings import Mode, check_mode
-from stmg.streaming.state import FrameResult
 from stmg.video.addresses import hide_credentials
 from stmg.video.frames import Frame
 

@@ -26,9 +26,9 @@ from stmg.evaluation.way import BASE, OFFLINE, ONLINE, Size, Way, chosen_setting
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.flow import warp
 from stmg.streaming.motion import NoMotion
+from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.streaming.settings import Mode, check_mode
-from stmg.streaming.state import FrameResult
 from stmg.video.frames import Image
 from stmg.video.labels import Labels
 

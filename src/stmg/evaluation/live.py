@@ -14,7 +14,7 @@ from stmg.evaluation.speed import WARM_UP, summarize_latency
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
 from stmg.streaming.realtime import lower_thread_priority
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 from stmg.video.frames import Frame
 from stmg.video.pace import pace
 from stmg.video.sources import VideoSource

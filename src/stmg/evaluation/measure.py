@@ -21,10 +21,10 @@ from stmg.evaluation.speed import Times, time_interleaved, time_passes
 from stmg.evaluation.streams import Stepper, Stream, play
 from stmg.evaluation.way import BASE, ONLINE, Size, Way
 from stmg.streaming.cost import Cost
+from stmg.streaming.result import FrameResult
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.streaming.settings import Mode
-from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame
 from stmg.video.labels import Labels
 

@@ -14,8 +14,8 @@ from stmg.evaluation.accuracy import BoundaryIou, ConfusionMatrix, Consistency, 
 from stmg.evaluation.rows import ClassIou, DistanceScore, FrameCost, LevelShare, Row, percent
 from stmg.evaluation.way import Way
 from stmg.streaming.cost import Cost
+from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import Level
-from stmg.streaming.state import FrameResult
 from stmg.video.labels import Labels
 
 

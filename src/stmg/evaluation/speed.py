@@ -15,8 +15,8 @@ from stmg.evaluation.rows import Latency, LevelLatency, Timing
 from stmg.evaluation.streams import Stepper, Stream
 from stmg.evaluation.way import Way
 from stmg.streaming.cost import Cost
+from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import Level
-from stmg.streaming.state import FrameResult
 
 WARM_UP = 8  # frames of each way that do not count
 MIN_CALLS = 5  # of what is timed call by call

@@ -30,10 +30,10 @@ from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.graph import GraphRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
+from stmg.streaming.result import FrameResult
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import DriftBudget, Level
 from stmg.streaming.settings import Mode
-from stmg.streaming.state import FrameResult
 from stmg.video.frames import Frame
 
 COPY_STRIDES = (2, 3, 5)

@@ -7,8 +7,8 @@ import numpy as np
 
 from stmg.evaluation.results import Picture
 from stmg.outputs.timeline import LEVEL_COLORS
+from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import Level
-from stmg.streaming.state import FrameResult
 from stmg.video.frames import Image
 from stmg.video.labels import IGNORE, Labels
 from stmg.video.overlay import draw_mask

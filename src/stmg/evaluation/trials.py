@@ -29,8 +29,8 @@ from stmg.streaming.audit import compare
 from stmg.streaming.flow import warp
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.realtime import RealtimeStream
+from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import Level
-from stmg.streaming.state import FrameResult
 from stmg.streaming.tracker import estimate_step
 from stmg.streaming.working_size import shrink
 from stmg.video.frames import Frame

@@ -133,7 +133,7 @@ def write_settings(options: Mapping[str, Any], path: str | Path) -> None:
 
 
 def _plain(value: Any) -> Any:
-    return scheduler_fields(value) if hasattr(value, "decide") else value
+    return scheduler_fields(value) if isinstance(value, Scheduler) else value
 
 
 def scheduler_fields(scheduler: Scheduler) -> dict[str, object]:

@@ -16,7 +16,7 @@ from PIL import ImageColor
 from stmg.errors import SettingsError
 from stmg.files import write_atomically
 from stmg.outputs.sinks import FileSink
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 from stmg.video.labels import Labels
 from stmg.video.overlay import make_color_table
 

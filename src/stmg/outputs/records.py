@@ -13,7 +13,7 @@ import numpy as np
 
 from stmg.outputs.sinks import FileSink
 from stmg.streaming.audit import Audit
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 from stmg.video.labels import IGNORE
 
 FOREGROUND_NAMES = ("background", "foreground")

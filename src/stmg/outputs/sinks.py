@@ -13,7 +13,7 @@ from typing import Self
 import av
 
 from stmg.bounded_queue import BoundedQueue
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 
 CAPACITY = 16  # results waiting to be written; offline, the results of a window come at once
 

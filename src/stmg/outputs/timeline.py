@@ -13,8 +13,8 @@ import numpy as np
 from stmg.errors import explain_missing
 from stmg.files import write_atomically
 from stmg.outputs.sinks import FileSink
+from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import Level
-from stmg.streaming.state import FrameResult
 
 MAX_COLUMNS = 700  # of the plot, which can show no more
 MAX_SPANS = 2 * MAX_COLUMNS

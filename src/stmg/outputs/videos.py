@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stmg.errors import SettingsError
 from stmg.outputs.images import alpha_of
 from stmg.outputs.sinks import FileSink
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 from stmg.video.frames import Image, resize_image
 from stmg.video.overlay import draw_labels_i420, to_i420
 

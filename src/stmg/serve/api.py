@@ -16,8 +16,8 @@ from stmg.serve.pictures import BOUNDARY, VIEWS, draw_view, encode_jpeg, encode_
 from stmg.serve.service import SNAPSHOTS, Service, Shown, Snapshot
 from stmg.serve.state import Control, StreamInfo, list_controls
 from stmg.streaming.motion import MOTION_ESTIMATORS
+from stmg.streaming.result import FrameResult
 from stmg.streaming.settings import MODES
-from stmg.streaming.state import FrameResult
 
 STREAM_NAME = rf"^{NAME.pattern}$"
 PICTURES = f"multipart/x-mixed-replace; boundary={BOUNDARY.decode()}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from stmg.outputs.records import measure_areas
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 from stmg.streaming.statistics import Statistics
 
 SECONDS = 5.0  # over which rates are measured

@@ -18,7 +18,7 @@ from stmg.outputs.images import label_image
 from stmg.serve.channels import Channel, Viewer
 from stmg.serve.stream import LiveStream
 from stmg.streaming.anchors import Anchor, compute_anchor
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 from stmg.streaming.working_size import shrink
 from stmg.video.frames import Frame, Image, resize_image
 from stmg.video.labels import Labels, resize_labels

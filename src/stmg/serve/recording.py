@@ -15,7 +15,7 @@ from stmg.outputs.records import Records
 from stmg.outputs.sinks import BackgroundSink, Sink, Sinks
 from stmg.outputs.videos import OverlayVideo
 from stmg.serve.config import RecordConfig
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 
 SUFFIXES = (".mp4", ".jsonl")
 STAMP = "%Y%m%dT%H%M%S%fZ"

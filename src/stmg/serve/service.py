@@ -26,7 +26,7 @@ from stmg.serve.recording import SegmentRecorder
 from stmg.serve.stream import LiveStream
 from stmg.serve.uploads import Uploads
 from stmg.streaming.realtime import lower_thread_priority
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 
 TICK = 0.5  # seconds from one event with figures to the next
 RESULT_DEPTH = 64  # results kept for late viewers

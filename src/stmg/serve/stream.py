@@ -22,8 +22,8 @@ from stmg.serve.figures import LiveStatistics, TimedExecutor
 from stmg.serve.recording import SegmentRecorder
 from stmg.serve.sources import open_source
 from stmg.serve.state import Controls, Status, StreamInfo
+from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import DriftBudget
-from stmg.streaming.state import FrameResult
 from stmg.video.addresses import hide_credentials, hide_in_text
 from stmg.video.frames import Frame
 from stmg.video.sources import FrameSource

@@ -27,7 +27,7 @@ from stmg.outputs.sinks import BackgroundSink, FileSink, Sinks
 from stmg.outputs.videos import OverlayVideo
 from stmg.pipeline import run_pipeline
 from stmg.serve.config import UploadLimits
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 from stmg.streaming.statistics import Statistics
 from stmg.video.frames import Frame
 from stmg.video.overlay import make_color_table

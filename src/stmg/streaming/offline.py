@@ -12,11 +12,11 @@ from typing import Any
 
 from stmg.streaming.anchors import compute_anchor
 from stmg.streaming.audit import AUDIT_PERIOD, Audit, Steering
+from stmg.streaming.result import FrameResult, make_result
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, WINDOWS_AHEAD, Evidence, Level, Scheduler
 from stmg.streaming.segmentation import Segmentation
 from stmg.streaming.settings import Settings
-from stmg.streaming.state import FrameResult, make_result
 from stmg.streaming.threads import count_workers, limit_opencv_while_working
 from stmg.streaming.tracker import Timing, TrackedFrame, Tracker
 from stmg.streaming.windows import Window, WindowBlender, WindowFrame, audit_anchor

@@ -15,11 +15,11 @@ from stmg.streaming.audit import UNSTEERED, Audit, Steering, compare
 from stmg.streaming.flow import Flow, Map, warp
 from stmg.streaming.masks import Masks
 from stmg.streaming.motion import NoMotion
+from stmg.streaming.result import FrameResult, make_result
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import AFTER_FIRST_FRAME, Evidence, Level, Memory
 from stmg.streaming.segmentation import Segmentation, warp_segmentation
 from stmg.streaming.settings import Settings
-from stmg.streaming.state import FrameResult, make_result
 from stmg.streaming.tracker import Lookback, TrackedFrame, Tracker
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import Labels

@@ -18,11 +18,11 @@ from stmg.streaming.anchors import Anchor, carry_corrected, make_anchor
 from stmg.streaming.audit import UNSTEERED, Audit, Steering, compare
 from stmg.streaming.flow import find_positions, is_outside
 from stmg.streaming.motion import View, measure_change
+from stmg.streaming.result import FrameResult, make_result
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.streaming.segmentation import Segmentation
 from stmg.streaming.settings import Settings
-from stmg.streaming.state import FrameResult, make_result
 from stmg.streaming.tracker import Lookback, TrackedFrame, Tracker
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import IGNORE, Labels

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 from stmg.errors import SettingsError
 
@@ -49,92 +50,75 @@ class Memory(NamedTuple):
 AFTER_FIRST_FRAME = Memory()
 
 
-class Scheduler(Protocol):
+class Scheduler(ABC):
     """Decides a frame's level from the evidence.
 
     It keeps no state: the memory of a stream goes in and comes out, so several streams may share one. The first frame,
-    and one after a cut, a gap or a change of size, is a key frame without being decided. To bring your own, give an
-    object with these members as `scheduler`; it need not derive from anything:
+    and one after a cut, a gap or a change of size, is a key frame without being decided.
 
-        class EveryTenth:
+    Derive from it and give an instance as `scheduler`. Only `decide` must be given:
+
+        class EveryTenth(stmg.Scheduler):
             name = "every tenth"
-            reuses = True
-            refreshes = False
-
-            def foresee(self, memory):
-                return memory.since_key >= 9
 
             def decide(self, evidence, memory):
-                return Level.KEY if self.foresee(memory) else Level.CARRY
-
-            def remember(self, level, evidence, memory):
-                return Memory(since_key=0 if level is Level.KEY else memory.since_key + 1)
+                return stmg.Level.KEY if memory.since_key >= 9 else stmg.Level.CARRY
 
         segmenter = stmg.VideoSegmenter(network, scheduler=EveryTenth())
     """
 
-    @property
-    def name(self) -> str:
-        """What to report as the reason for a level."""
-
-    @property
-    def reuses(self) -> bool:
-        """True if frames take anything from the frames before. Otherwise partial frames blend nothing."""
+    name: ClassVar[str] = "custom"
+    """What to report as the reason for a level."""
+    reuses: ClassVar[bool] = True
+    """True if frames take anything from the frames before. Otherwise partial frames blend nothing."""
 
     @property
     def refreshes(self) -> bool:
         """True if there may be partial frames. Otherwise the mask generator does not run."""
+        return False
 
     def foresee(self, memory: Memory) -> bool:
         """True if the next frame is a key frame whatever it shows. Then no motion is estimated for it."""
+        return False
 
+    @abstractmethod
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
         """The level of a frame."""
 
     def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
         """The memory for the next frame. `evidence.distortion` is NaN on a key frame that was foreseen."""
-
-
-def _frames_since_key(level: Level, memory: Memory) -> int:
-    return 0 if level is Level.KEY else memory.since_key + 1
-
-
-class _DecidesByEvidence:
-    """A scheduler that foresees nothing, and has partial frames."""
-
-    refreshes = True
-
-    def foresee(self, memory: Memory) -> bool:
-        return False
+        return Memory(0 if level is Level.KEY else memory.since_key + 1)
 
 
 @dataclass(frozen=True)
-class PaperScheduler(_DecidesByEvidence):
+class PaperScheduler(Scheduler):
     """The paper's policy: a key frame where distortion rises above a threshold that follows the last frame's."""
 
     after_key: float = 2.0
     """γ1: right after a key frame the next one should not be a key frame."""
     after_partial: float = 0.95
     """γ2: after a partial frame the next one should lean towards a key frame."""
-    name: ClassVar[str] = "paper"
-    reuses: ClassVar[bool] = True
+    name = "paper"
+
+    @property
+    def refreshes(self) -> bool:
+        return True
 
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
         return Level.KEY if evidence.distortion > memory.threshold else Level.PARTIAL
 
     def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
         factor = self.after_key if level is Level.KEY else self.after_partial
-        return Memory(_frames_since_key(level, memory), factor * evidence.distortion)
+        return super().remember(level, evidence, memory)._replace(threshold=factor * evidence.distortion)
 
 
 @dataclass(frozen=True)
-class FixedPeriod:
+class FixedPeriod(Scheduler):
     """A key frame every `period` frames, the level `between` on the others."""
 
     period: int = 2
     between: Level = Level.PARTIAL
-    name: ClassVar[str] = "fixed"
-    reuses: ClassVar[bool] = True
+    name = "fixed"
 
     def __post_init__(self) -> None:
         if self.period < 1 or self.period != int(self.period):
@@ -153,31 +137,28 @@ class FixedPeriod:
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
         return Level.KEY if self.foresee(memory) else self.between
 
-    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
-        return Memory(_frames_since_key(level, memory))
-
 
 @dataclass(frozen=True)
-class PerFramePruning(_DecidesByEvidence):
+class PerFramePruning(Scheduler):
     """Every frame through the pruned network, nothing reused: the paper's baseline without feature aggregation."""
 
-    name: ClassVar[str] = "per-frame"
-    reuses: ClassVar[bool] = False
+    name = "per-frame"
+    reuses = False
+
+    @property
+    def refreshes(self) -> bool:
+        return True
 
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
         return Level.PARTIAL
 
-    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
-        return Memory(_frames_since_key(level, memory))
-
 
 @dataclass(frozen=True)
-class AlwaysKey:
+class AlwaysKey(Scheduler):
     """The base network on every frame."""
 
-    name: ClassVar[str] = "always-key"
-    reuses: ClassVar[bool] = False
-    refreshes: ClassVar[bool] = False
+    name = "always-key"
+    reuses = False
 
     def foresee(self, memory: Memory) -> bool:
         return True
@@ -185,12 +166,9 @@ class AlwaysKey:
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
         return Level.KEY
 
-    def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
-        return Memory()
-
 
 @dataclass(frozen=True)
-class DriftBudget:
+class DriftBudget(Scheduler):
     """Carry while little has gone wrong since the last key frame, refresh when some has, start over when much has.
 
     A key frame is foreseen where the last step, taken once more, would exceed the budget: it needs no motion, then.
@@ -202,8 +180,7 @@ class DriftBudget:
     """Distortion since the last computed frame at which a partial frame refreshes; infinite: never."""
     longest: int = 30
     """Most frames from one key frame to the next, so that errors which distortion misses do not last."""
-    name: ClassVar[str] = "drift"
-    reuses: ClassVar[bool] = True
+    name = "drift"
 
     def __post_init__(self) -> None:
         if self.key_above < 0 or self.partial_above < 0 or self.longest < 1:
@@ -226,10 +203,11 @@ class DriftBudget:
         return Level.PARTIAL if evidence.distortion > self.partial_above else Level.CARRY
 
     def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
+        counted = super().remember(level, evidence, memory)
         if level is not Level.CARRY:
-            return Memory(_frames_since_key(level, memory))
+            return counted
         step = evidence.distortion - memory.distortion
-        return Memory(_frames_since_key(level, memory), distortion=evidence.distortion, expected=evidence.drift + step)
+        return counted._replace(distortion=evidence.distortion, expected=evidence.drift + step)
 
 
 def require_drift_budget(scheduler: Scheduler, role: str = "scheduler") -> DriftBudget:

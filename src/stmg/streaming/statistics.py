@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 
 
 @dataclass

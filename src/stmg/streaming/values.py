@@ -154,10 +154,9 @@ def read_scheduler(name: str, value: Any) -> Scheduler:
         if "name" not in value:
             raise SettingsError(f"{name} has a name and its settings; got {dict(value)!r}")
         return scheduler_from_fields(value)
-    if not hasattr(value, "decide"):
+    if not isinstance(value, Scheduler):
         raise SettingsError(f"{name} is one of {', '.join(SCHEDULERS)} or a Scheduler; got {value!r}")
-    scheduler: Scheduler = value
-    return scheduler
+    return value
 
 
 def parse_scheduler(text: str) -> Scheduler:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import cv2
 
-from stmg.streaming.state import FrameResult
+from stmg.streaming.result import FrameResult
 from stmg.video.frames import Frame, Image, as_frame, resize_image
 from stmg.video.labels import resize_labels, resize_plane
 

@@ -23,8 +23,8 @@ from stmg.models.card import Card
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.masks import MASK_GAIN, Masking
+from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import FixedPeriod
-from stmg.streaming.state import FrameResult
 from stmg.training.losses import distillation_loss, distortion_map, keep_ratio_loss, reconstruction_loss, upsample
 from stmg.training.recipe import Loss, Recipe, Stmg
 from stmg.training.stage import (

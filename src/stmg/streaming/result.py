@@ -1,4 +1,4 @@
-"""What comes out of a stream: the result of each frame, built in one function for all modes."""
+"""Result: what comes out of a stream for each frame, built by one function in all modes."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ def make_result(
     corrector: the one that ran for this frame, if any.
     """
     keep = (level is Level.KEY,) * runtime.num_blocks if keep is None else keep
-    executed = executed or level
+    executed, size = executed or level, frame.size  # counting later must not keep a resized frame in memory
+    ran = keep if executed is level else (executed is Level.KEY,) * runtime.num_blocks
 
     def count_cost() -> Cost | None:
-        ran = keep if executed is level else (executed is Level.KEY,) * runtime.num_blocks
-        return add_cost(runtime.cost(frame.size, executed, ran, scale, masked), corrector, frame.size)
+        return add_cost(runtime.cost(size, executed, ran, scale, masked), corrector, size)
 
     return FrameResult(
         labels=shown.labels,
