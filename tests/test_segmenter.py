@@ -6,8 +6,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
+from PIL import Image
 
 import stmg
 from clips import clip, decoding_threads, wait_until_none_decodes
@@ -219,7 +221,47 @@ def test_frames_may_come_in_one_buffer(mode):
         assert np.array_equal(result.image, picture)
 
 
+@pytest.mark.parametrize("mode", ["offline", "online", "realtime"])
+def test_frames_of_opencv_are_read_as_bgr_where_that_is_said(mode):
+    pictures = panning(4, SIZE)
+    swapped = [np.ascontiguousarray(picture[:, :, ::-1]) for picture in pictures]
+    for source in (swapped, iter(swapped), np.stack(swapped)):
+        for result, picture in zip(
+            VideoSegmenter(colors).stream(source, mode=mode, color="bgr"), pictures, strict=True
+        ):
+            assert np.array_equal(result.image, picture)
+    segmenter = VideoSegmenter(colors)
+    result = segmenter.step(swapped[0], color="bgr")
+    assert np.array_equal(result.labels, VideoSegmenter(colors).step(pictures[0]).labels)
+    assert np.array_equal(result.plot(color="bgr")[:, :, ::-1], result.plot())
+
+
+def test_the_color_of_a_file_is_not_for_others_to_say(tmp_path):
+    with pytest.raises(SettingsError, match="a video file or camera knows its own"):
+        VideoSegmenter(colors).stream(clip(tmp_path / "clip.mp4", 2), color="bgr")
+    with pytest.raises(SettingsError, match="rgb, or bgr"):
+        VideoSegmenter(colors).stream([], color="hsv")
+
+
+def test_a_capture_of_opencv_is_a_stream_of_bgr_frames(tmp_path):
+    path = clip(tmp_path / "clip.mp4", 5)
+    with open_video(path) as video:
+        expected = [frame.image for frame in video]
+    for options in ({}, {"color": "bgr"}, {"mode": "offline"}):
+        capture = cv2.VideoCapture(str(path))
+        results = list(VideoSegmenter(colors).stream(capture, **options))
+        assert len(results) == 5
+        for result, image in zip(results, expected, strict=True):  # two decoders, which round differently
+            assert np.abs(result.image.astype(int) - image).mean() < 3
+        assert capture.isOpened()
+        capture.release()
+    with pytest.raises(VideoError, match="not open"):
+        VideoSegmenter(colors).stream(cv2.VideoCapture())
+
+
 def test_one_picture_is_not_a_video():
+    with pytest.raises(FrameError, match="this is one frame; use step"):
+        VideoSegmenter(colors).stream(Image.fromarray(panning(1, SIZE)[0]))
     with pytest.raises(FrameError, match="this is one frame; use step"):
         VideoSegmenter(colors).stream(panning(1, SIZE)[0])
     assert len(list(VideoSegmenter(colors).stream(np.stack(panning(2, SIZE))))) == 2

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +24,7 @@ from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.streaming.settings import MODEL, SETTINGS, Mode, Settings, check_mode, make_settings
 from stmg.streaming.working_size import ANY_SIZE, choose_size, restore, shrink_timed, stream_at_size
-from stmg.video.frames import Frame, as_frame
+from stmg.video.frames import Frame, as_frame, check_color, read_capture
 from stmg.video.sources import FrameSource, VideoSource, open_video
 
 
@@ -50,7 +51,7 @@ def _copy(frame: Any) -> Any:
     """A frame in memory of its own, so that whoever made it may write to theirs again."""
     if isinstance(frame, Frame):
         return replace(frame, image=frame.image.copy())
-    if isinstance(frame, np.ndarray):
+    if isinstance(frame, np.ndarray) or hasattr(frame, "getbands"):  # of PIL
         return frame.copy()
     return frame.clone() if hasattr(frame, "clone") else frame
 
@@ -94,12 +95,14 @@ class VideoSegmenter(Pretrained):
         segmenter: VideoSegmenter = open_store().load(name, **options)
         return segmenter
 
-    def step(self, frame: Any) -> FrameResult:
-        """Segment the next frame of the stream: RGB uint8 as numpy, torch, PyAV frame or `Frame`.
+    def step(self, frame: Any, *, color: str = "rgb") -> FrameResult:
+        """Segment the next frame of the stream: uint8 as numpy or torch, a PIL image, PyAV frame or `Frame`.
 
         It is computed at `size_for` its size, as in a stream, and the result has the size of the frame.
+
+        color: rgb, or bgr for an array of OpenCV.
         """
-        frame, original = as_frame(frame), None
+        frame, original = as_frame(frame, color), None
         size = self.size_for(frame.size)
         if size is not None:
             frame, original = shrink_timed(frame, size)
@@ -108,24 +111,35 @@ class VideoSegmenter(Pretrained):
         return result if original is None else restore(result, original)
 
     def stream(
-        self, source: str | Path | int | Iterable[Any], *, mode: str | None = None, executor: Executor | None = None
+        self,
+        source: str | Path | int | Iterable[Any],
+        *,
+        mode: str | None = None,
+        executor: Executor | None = None,
+        color: str = "rgb",
     ) -> Iterator[FrameResult]:
         """Segment a whole video, from a fresh start. Arguments are checked and the source is opened by this call.
 
         source: whatever `open_video` takes (a path, a URL, a camera), which is closed at the end or when the results
-            are no longer wanted; an open source; or any iterable of frames.
+            are no longer wanted; an open source; a `cv2.VideoCapture`; or any iterable of frames.
         mode: offline, online or realtime; if neither it nor that of the settings is given, online for a scheduler with
             partial frames, offline for files, realtime for live sources, and online for other iterables, whose frames
             may not be there yet.
         executor: runs the network in realtime; streams that share one share its workers.
+        color: bgr if the source is an iterable of arrays that OpenCV read; every other source knows its own.
         """
+        check_color(color)
+        if isinstance(source, cv2.VideoCapture):
+            source, color = read_capture(source), "rgb"
+        if getattr(source, "ndim", 4) < 4 or hasattr(source, "getbands"):  # of PIL
+            raise FrameError("stream takes a video, and this is one frame; use step, or give a list of frames")
         if not isinstance(source, str | Path | int | Iterable):
             raise FrameError(f"stream takes a video or an iterable of frames; got {type(source).__name__}")
-        if getattr(source, "ndim", 4) < 4:
-            raise FrameError("stream takes a video, and this is one frame; use step, or give a list of frames")
         if mode is not None:
             self._check_mode(check_mode(mode), executor)
         if isinstance(source, str | Path | int):
+            if color != "rgb":
+                raise SettingsError(f"color={color!r} is for arrays of your own; a video file or camera knows its own")
             opened = open_video(source)
             try:
                 return _close_after(self.stream(opened, mode=mode, executor=executor), opened)
@@ -134,17 +148,21 @@ class VideoSegmenter(Pretrained):
                 raise
         chosen = check_mode(mode or choose_mode(self.settings, source))
         self._check_mode(chosen, executor)
-        return self._stream(source, chosen, executor)
+        return self._stream(source, chosen, executor, color)
 
     def _check_mode(self, mode: Mode, executor: Executor | None) -> None:
         self.settings.require_mode(mode)
         if executor is not None and mode != "realtime":
             raise SettingsError(f"executor is for realtime, where the network runs in the background; mode is {mode}")
 
-    def _stream(self, source: Iterable[Any], mode: Mode, executor: Executor | None) -> Iterator[FrameResult]:
+    def _stream(
+        self, source: Iterable[Any], mode: Mode, executor: Executor | None, color: str
+    ) -> Iterator[FrameResult]:
         self.reset()
         frames: Iterable[Any] = source
-        if mode != "online" and not isinstance(source, FrameSource | Sequence):
+        if color != "rgb":
+            frames = (as_frame(frame, color) for frame in source)  # in memory of their own
+        elif mode != "online" and not isinstance(source, FrameSource | Sequence):
             frames = map(_copy, source)  # whoever makes the frames may use one buffer for all
         if mode == "offline":
             return stream_at_size(Offline(self.runtime, self.settings).stream, frames, self.size_for)

@@ -4,6 +4,7 @@ import av
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from clips import clip
 from stmg.errors import FrameError, SettingsError
@@ -19,6 +20,47 @@ def test_numpy_torch_and_pyav_give_the_same_picture():
     pyav = av.VideoFrame.from_ndarray(IMAGE, format="rgb24")
     for value in (IMAGE, torch.from_numpy(IMAGE), torch.from_numpy(IMAGE).permute(2, 0, 1), pyav, Frame(IMAGE)):
         assert np.array_equal(as_frame(value).image, IMAGE)
+
+
+def test_frames_of_opencv_are_bgr_where_that_is_said():
+    swapped = np.ascontiguousarray(IMAGE[:, :, ::-1])
+    with_alpha = np.dstack([swapped, IMAGE[:, :, 0]])
+    for value in (swapped, IMAGE[:, :, ::-1], with_alpha, torch.from_numpy(swapped).permute(2, 0, 1)):
+        assert np.array_equal(as_frame(value, "bgr").image, IMAGE)
+    frame = as_frame(Frame(swapped, 3, 0.5, color="bgr"))
+    assert (frame.index, frame.time, frame.color) == (3, 0.5, "rgb")
+    assert np.array_equal(frame.image, IMAGE)
+    assert np.array_equal(as_frame(Frame(swapped, color="bgr"), "bgr").image, IMAGE)
+    for knows_its_own in (Frame(IMAGE), av.VideoFrame.from_ndarray(IMAGE, format="rgb24"), Image.fromarray(IMAGE)):
+        with pytest.raises(FrameError, match="color='bgr' is for arrays"):
+            as_frame(knows_its_own, "bgr")
+    with pytest.raises(SettingsError, match="rgb, or bgr"):
+        as_frame(IMAGE, "gbr")
+
+
+def test_images_of_pil_of_every_mode():
+    image = Image.fromarray(IMAGE)
+    assert np.array_equal(as_frame(image).image, IMAGE)
+    assert np.array_equal(as_frame(image.convert("RGBA")).image, IMAGE)
+    gray = np.array(image.convert("L"))
+    assert np.array_equal(as_frame(image.convert("L")).image, np.stack([gray] * 3, axis=-1))
+    sixteen = Image.fromarray(gray.astype(np.uint16) * 257)
+    assert np.array_equal(as_frame(sixteen).image, np.stack([gray] * 3, axis=-1))
+    few = image.quantize(8)
+    assert np.array_equal(as_frame(few).image, np.array(few.convert("RGB")))
+    with pytest.raises(FrameError, match="uint8"):
+        as_frame(image.convert("F"))
+
+
+def test_an_opened_video_gives_frames_as_opencv_shows_them_if_asked(tmp_path):
+    path = clip(tmp_path / "clip.mp4", 2)
+    with open_video(path) as video, open_video(path, color="bgr") as for_opencv:
+        for rgb, bgr in zip(video, for_opencv, strict=True):
+            assert (rgb.color, bgr.color) == ("rgb", "bgr")
+            assert np.array_equal(bgr.image[:, :, ::-1], rgb.image)
+            assert np.array_equal(as_frame(bgr).image, rgb.image)  # nobody has to say it again
+    with pytest.raises(SettingsError, match="rgb, or bgr"):
+        open_video(path, color="BGR")
 
 
 def test_a_frame_around_a_view_is_copied_and_one_without_pixels_refused():

@@ -17,7 +17,7 @@ from stmg.streaming.flow import Map
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.streaming.segmentation import Segmentation
-from stmg.video.frames import Frame, Image
+from stmg.video.frames import Frame, Image, check_color, swap_red_and_blue
 from stmg.video.labels import Labels
 from stmg.video.overlay import draw_labels
 
@@ -80,9 +80,10 @@ class FrameResult:
         """How many prunable blocks ran."""
         return sum(self.keep)
 
-    def plot(self, opacity: float = 0.5) -> Image:
-        """The frame with its labels drawn over it, (H, W, 3) RGB."""
-        return draw_labels(self.image, self.labels, self.palette, opacity)
+    def plot(self, opacity: float = 0.5, *, color: str = "rgb") -> Image:
+        """The frame with its labels drawn over it, (H, W, 3) in RGB, or in BGR for OpenCV to show or write."""
+        drawn = draw_labels(self.image, self.labels, self.palette, opacity)
+        return drawn if check_color(color) == "rgb" else swap_red_and_blue(drawn)
 
 
 def make_result(

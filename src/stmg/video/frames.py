@@ -1,9 +1,9 @@
-"""Frames: whatever a caller holds (numpy, torch, PyAV) becomes an RGB image with its index in the stream."""
+"""Frames: what a caller holds (numpy, torch, PIL, PyAV, OpenCV) becomes an RGB image with its index in the stream."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.errors import FrameError, SettingsError
+from stmg.errors import FrameError, SettingsError, VideoError
 
 Image = NDArray[np.uint8]
+COLORS = ("rgb", "bgr")
+"""Orders of the channels of an image. OpenCV reads and writes BGR; everything here is RGB unless it says otherwise."""
 MAX_SIDE, MAX_PIXELS = 32766, 1 << 26
 """Of a frame to compute: OpenCV warps no longer side, and a network would need tens of gigabytes for more pixels. 8K is
 half of them."""
@@ -40,11 +42,13 @@ class Frame:
     """One image of a stream."""
 
     image: Image
-    """RGB, uint8, (H, W, 3)."""
+    """RGB, uint8, (H, W, 3); BGR if `color` says so."""
     index: int | None = None
     """Position in the source, counting every decoded frame; None if unknown."""
     time: float | None = None
     """Seconds since the start of the source; None if unknown."""
+    color: str = "rgb"
+    """rgb, or bgr as OpenCV has it; whoever takes the frame reads it as such."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -52,28 +56,67 @@ class Frame:
         return self.image.shape[0], self.image.shape[1]
 
 
-def as_frame(value: Any) -> Frame:
-    """Turn a caller's frame into a `Frame`.
+def check_color(color: str) -> str:
+    """An order of channels; refused if there is no such one."""
+    if color not in COLORS:
+        raise SettingsError(f"color is rgb, or bgr for frames of OpenCV; got {color!r}")
+    return color
 
-    Accepted are RGB uint8 as numpy (H, W, 3) or torch (H, W, 3) or (3, H, W), a PyAV `VideoFrame`, and a `Frame`.
-    Gray is repeated over the three channels, an alpha channel is dropped, 16-bit values keep their upper byte.
+
+def as_frame(value: Any, color: str = "rgb") -> Frame:
+    """Turn a caller's frame into a `Frame` in RGB.
+
+    Accepted are uint8 as numpy (H, W, 3) or torch (H, W, 3) or (3, H, W), a PIL image, a PyAV `VideoFrame`, and a
+    `Frame`. Gray is repeated over the three channels, an alpha channel is dropped, 16-bit values keep their upper byte.
     Everything else is refused with the reason.
+
+    color: rgb, or bgr for arrays of OpenCV. All others know their own.
     """
+    check_color(color)
     if isinstance(value, Frame):
-        return value if _is_plain(value.image) else Frame(_as_rgb(value.image), value.index, value.time)
+        if value.color == "rgb":
+            _refuse_color(color, "an stmg Frame says so itself, and this one is RGB")
+            return value if _is_plain(value.image) else Frame(_as_rgb(value.image), value.index, value.time)
+        return Frame(_as_rgb(value.image, check_color(value.color)), value.index, value.time)
     if hasattr(value, "to_ndarray"):  # a PyAV frame; asking by attribute keeps this file free of PyAV
+        _refuse_color(color, "a PyAV frame knows its own")
         time = None if value.time is None else float(value.time)
         return Frame(turn_upright(value.to_ndarray(format="rgb24"), value), time=time)
+    if hasattr(value, "getbands"):  # a PIL image, likewise
+        _refuse_color(color, "a PIL image is RGB")
+        has_range = value.mode[0] in "IF"  # numbers beyond bytes, which PIL would clip
+        return Frame(_as_rgb(np.asarray(value if has_range else value.convert("RGB"))))
     if hasattr(value, "detach"):
         array = value.detach().cpu().numpy()
         if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[2] not in (1, 3, 4):
             array = array.transpose(1, 2, 0)
-        return Frame(_as_rgb(array))
+        return Frame(_as_rgb(array, color))
     if isinstance(value, np.ndarray):
-        return Frame(_as_rgb(value))
+        return Frame(_as_rgb(value, color))
     raise FrameError(
-        f"a frame must be a numpy array, a torch tensor, a PyAV VideoFrame or an stmg Frame, not {type(value).__name__}"
+        "a frame must be a numpy array, a torch tensor, a PIL image, a PyAV VideoFrame or an stmg Frame, "
+        f"not {type(value).__name__}"
     )
+
+
+def _refuse_color(color: str, why: str) -> None:
+    if color != "rgb":
+        raise FrameError(f"color={color!r} is for arrays; {why}: leave it out")
+
+
+def read_capture(capture: Any) -> Iterator[Frame]:
+    """The frames of an open `cv2.VideoCapture`, which are BGR, up to its end. Whoever opened it closes it."""
+    if not capture.isOpened():
+        raise VideoError("this cv2.VideoCapture is not open: its file or camera could not be read")
+    return _read_frames(capture)
+
+
+def _read_frames(capture: Any) -> Iterator[Frame]:
+    while True:
+        is_read, image = capture.read()
+        if not is_read:
+            return
+        yield Frame(_as_rgb(image, "bgr"))
 
 
 def turn_upright(image: NDArray[Any], picture: Any) -> Image:
@@ -100,7 +143,7 @@ def _is_plain(image: NDArray[Any]) -> bool:
     return is_rgb and image.size > 0 and image.flags.c_contiguous
 
 
-def _as_rgb(array: NDArray[Any]) -> Image:
+def _as_rgb(array: NDArray[Any], color: str = "rgb") -> Image:
     if array.ndim == 2:
         array = array[:, :, None]
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4):
@@ -117,4 +160,11 @@ def _as_rgb(array: NDArray[Any]) -> Image:
     array = array[:, :, :3]
     if array.shape[2] == 1:
         array = np.repeat(array, 3, axis=2)
-    return np.ascontiguousarray(array)
+    array = np.ascontiguousarray(array)
+    return swap_red_and_blue(array) if color == "bgr" else array
+
+
+def swap_red_and_blue(image: Image) -> Image:
+    """BGR from RGB, or RGB from BGR, in memory of its own."""
+    out: Image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
+    return out

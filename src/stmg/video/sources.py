@@ -22,7 +22,7 @@ from stmg.bounded_queue import BoundedQueue
 from stmg.errors import SettingsError, VideoError
 from stmg.video.addresses import IMAGE_SUFFIXES, hide_credentials
 from stmg.video.decoding import Container
-from stmg.video.frames import Frame, check_size, resize_image
+from stmg.video.frames import Frame, check_color, check_size, resize_image, swap_red_and_blue
 from stmg.video.opening import Pipe
 from stmg.video.readers import Camera, Images, Reader
 
@@ -36,6 +36,7 @@ def open_video(
     ahead: int = 4,
     fps: float | None = None,
     retries: int = 5,
+    color: str = "rgb",
 ) -> VideoSource:
     """Open a source of frames.
 
@@ -44,7 +45,7 @@ def open_video(
     It gives each `every`th decoded frame, at most `limit` of them, resized to `resize` (height, width) if given.
     Up to `ahead` decoded frames wait. `fps` is the rate of a folder of images, which have no times of their own,
     and of a video that declares none. A live URL that breaks off is reopened, until `retries` attempts in a row
-    failed.
+    failed. With `color="bgr"` frames come as OpenCV shows them; a segmenter that is handed such a frame knows that.
 
         with open_video("street.mp4", every=2) as source:
             for frame in source:
@@ -56,7 +57,8 @@ def open_video(
         raise SettingsError(f"fps is above 0; got {fps}")
     if resize is not None:
         resize = check_size(resize, "resize")
-    return VideoSource(_make_reader(source, fps, retries), every, limit, resize, ahead)
+    check_color(color)
+    return VideoSource(_make_reader(source, fps, retries), every, limit, resize, ahead, color)
 
 
 class FrameSource(Iterator[Frame]):
@@ -107,7 +109,13 @@ class VideoSource(FrameSource):
     """How many frames to expect, often an estimate; None if unknown."""
 
     def __init__(
-        self, reader: Reader, every: int, limit: int | None, resize: tuple[int, int] | None, ahead: int
+        self,
+        reader: Reader,
+        every: int,
+        limit: int | None,
+        resize: tuple[int, int] | None,
+        ahead: int,
+        color: str = "rgb",
     ) -> None:
         self.name, self.live, self.size = reader.name, reader.live, resize or reader.size
         self.fps = None if reader.fps is None else reader.fps / every
@@ -118,7 +126,7 @@ class VideoSource(FrameSource):
         self._drops = _Drops()
         self._queue = BoundedQueue[Frame](ahead, self._drops.add if reader.live else None)
         self._taken = 0
-        work = (reader, self._queue, every, resize)
+        work = (reader, self._queue, every, resize, color)
         self._thread = threading.Thread(target=_decode_ahead, args=work, name="decode", daemon=True)
         # The thread holds no reference to this object, so garbage collection of a source stops its thread too.
         self._finalizer = weakref.finalize(self, _stop, reader, self._queue, self._thread)
@@ -181,12 +189,18 @@ class _Drops:
         self.early += self.ready is None or (sent is not None and sent < self.ready)
 
 
-def _decode_ahead(reader: Reader, queue: BoundedQueue[Frame], every: int, resize: tuple[int, int] | None) -> None:
+def _decode_ahead(
+    reader: Reader, queue: BoundedQueue[Frame], every: int, resize: tuple[int, int] | None, color: str
+) -> None:
     error: Exception | None = None
     try:
         with closing(reader.frames(every)) as frames:
             for frame in frames:
-                queue.put(frame if resize is None else replace(frame, image=resize_image(frame.image, resize)))
+                if resize is not None:
+                    frame = replace(frame, image=resize_image(frame.image, resize))
+                if color == "bgr":
+                    frame = replace(frame, image=swap_red_and_blue(frame.image), color=color)
+                queue.put(frame)
                 if reader.stopped.is_set():
                     break
     except av.FFmpegError as caught:
