@@ -3,8 +3,12 @@ import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
+from stmg.errors import ModelError
 from stmg.gating.accelerate import accelerate
-from zoo import Plain
+from stmg.gating.residual import HOOKED, explain_unlisted
+from stmg.segmenter import VideoSegmenter
+from stmg.streaming.schedulers import DriftBudget
+from zoo import Plain, panning
 
 IMAGE = torch.randn(1, 3, 64, 96)
 
@@ -51,6 +55,66 @@ def test_a_network_that_writes_on_a_blocks_output_does_not_write_on_its_input():
         a = network.network.blocks[0](network.network.stem(IMAGE))
         expected = network.network.head(a + (a + 1))
         assert torch.equal(network.partial(IMAGE, (False,)).logits, expected)
+
+
+class Collecting(Odd):
+    """Takes what its blocks give from a hook, as transformers' backbones do."""
+
+    def __init__(self):
+        super().__init__()
+        self.collected = []
+        for block in self.blocks:
+            block.register_forward_hook(lambda _, args, output: self.collected.append(output))
+
+    def forward(self, x):
+        self.collected.clear()
+        self.blocks(self.stem(x))
+        return self.head(self.pick())
+
+    def pick(self):
+        return self.collected[2]
+
+    def __deepcopy__(self, memo):  # a hook is of the network that registered it
+        copied = type(self)()
+        copied.load_state_dict(self.state_dict())
+        return copied
+
+
+class CollectingOdd(Collecting):
+    """Does not fall over when one is missing."""
+
+    def pick(self):
+        return self.collected[-1]
+
+
+@pytest.mark.parametrize("kind", [Collecting, CollectingOdd])
+def test_blocks_whose_outputs_are_collected_by_hooks_are_not_listed(kind):
+    network = accelerate(kind().eval(), IMAGE)
+    assert network.blocks == ()
+    assert explain_unlisted(network, (64, 96))[HOOKED] == ("blocks.1", "blocks.2")
+    with torch.no_grad():
+        assert torch.equal(network.full(IMAGE).logits, network.network(IMAGE))
+    with pytest.raises(ModelError, match=r"blocks\.2 cannot be skipped: the network collects"):
+        accelerate(kind().eval(), IMAGE, blocks=["blocks.2"])
+
+
+@pytest.mark.parametrize("name", ["DPT", "Beit"])
+def test_backbones_of_transformers_that_collect_by_hooks_are_carried_as_any_other(name):
+    import transformers
+
+    own = {
+        "DPT": {"backbone_out_indices": [0, 1, 2, 3], "neck_hidden_sizes": [8] * 4, "fusion_hidden_size": 8},
+        "Beit": {"out_indices": [1, 2, 3, 4], "patch_size": 16},
+    }
+    config = getattr(transformers, f"{name}Config")(
+        hidden_size=16, num_hidden_layers=4, num_attention_heads=2, intermediate_size=16, image_size=64, **own[name]
+    )
+    model = getattr(transformers, f"{name}ForSemanticSegmentation")(config).eval()
+    video = panning(6, (64, 64))
+    segmenter = VideoSegmenter(model, scheduler=DriftBudget(max_age=2), motion="none")
+    assert segmenter.runtime.num_blocks == 0
+    for mode in ("offline", "online", "realtime"):
+        assert len(list(segmenter.another(mode=mode).stream(video))) == 6
 
 
 def test_a_head_that_is_called_twice_is_no_head():

@@ -16,8 +16,8 @@ from stmg.errors import ModelError, first_line
 from stmg.gating.gates import Blend, Gate, Pass, Tap, remove_gates, replace_module, running
 from stmg.gating.heads import check_head, find_heads
 from stmg.gating.mask_generator import MaskGenerator
-from stmg.gating.measure import MacCounter, count_parameters
-from stmg.gating.residual import Block, find_blocks, find_named_blocks
+from stmg.gating.measure import MacCounter, count_parameters, make_noise
+from stmg.gating.residual import Block, can_be_skipped, find_blocks, find_named_blocks
 from stmg.pretrained import Pretrained, open_store
 from stmg.streaming.cost import NetworkCost
 
@@ -182,8 +182,15 @@ def accelerate(
     remove_gates(network)
     if blocks is None:
         prunable = find_blocks(network, example, timed)
+        if not can_be_skipped(network, prunable, example):
+            prunable = ()
     else:
         prunable = find_named_blocks(network, example, blocks, timed)
+        if not can_be_skipped(network, prunable, example):
+            raise ModelError(
+                f"blocks {', '.join(blocks)} cannot be skipped: the network collects what they give by hooks, which a "
+                "skipped block does not call; leave them out"
+            )
     heads = find_heads(network, example, prunable, logits.shape[1])
     if head is None:
         head = heads[0] if heads else None
@@ -203,8 +210,7 @@ def copy_where_written_on(network: AcceleratedNetwork, example: Tensor) -> None:
     wrappers = [m for m in network.modules() if isinstance(m, Gate | Tap)]
     if not wrappers or any(wrapper.copies for wrapper in wrappers):
         return
-    # What is written on zeros, by a ReLU say, does not show; nor do such draws change those of a training.
-    noise = torch.randn(example.shape, generator=torch.Generator().manual_seed(0)).to(example)
+    noise = make_noise(example)
     results: list[list[Tensor]] = []
     for copies in (True, False):
         for wrapper in wrappers:

@@ -34,6 +34,10 @@ class Pass:
     """Counts what is executed; the shares of each block and of the head are then noted too."""
     block_macs: dict[int, int] = field(default_factory=dict)
     head_macs: int = 0
+    tape: dict[int, list[Any]] | None = None
+    """What each block gave, call by call: written by one pass, and handed out in the place of the blocks by another."""
+    plays: bool = False
+    """True if the tape is handed out, False if it is written."""
 
     def metered(self) -> int:
         """MACs so far."""
@@ -86,6 +90,8 @@ class Gate(_Wrapper):
         now = _current.get()
         if now is None:
             return self.inner(*args, **kwargs)
+        if now.tape is not None:
+            return self._use_tape(now.tape.setdefault(self.index, []), now.plays, args, kwargs)
         if now.keep is None:
             before = now.metered()
             output = self.inner(*args, **kwargs)
@@ -94,6 +100,13 @@ class Gate(_Wrapper):
         if isinstance(now.keep, Tensor):
             return self._blend(now.keep[:, self.index], args, kwargs)
         return self.inner(*args, **kwargs) if now.keep[self.index] else self._identity(args, kwargs)
+
+    def _use_tape(self, tape: list[Any], plays: bool, args: Any, kwargs: Any) -> Any:
+        if plays:
+            return tape.pop(0)
+        output = self.inner(*args, **kwargs)
+        tape.append(pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, output))
+        return output
 
     def _identity(self, args: Any, kwargs: Any) -> Any:
         inputs = pytree.tree_leaves((args, kwargs))

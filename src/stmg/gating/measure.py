@@ -80,6 +80,11 @@ def count_macs(run: Callable[[], object]) -> int:
     return macs
 
 
+def make_noise(example: Tensor) -> Tensor:
+    """Noise of the shape of an example. What is written on zeros, by a ReLU say, would not show."""
+    return torch.randn(example.shape, generator=torch.Generator().manual_seed(0)).to(example)  # no draw of a training
+
+
 def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import difflib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,8 @@ from torch.nn import functional as F
 from torch.utils import _pytree as pytree
 
 from stmg.errors import ModelError
-from stmg.gating.measure import Call, count_macs, count_parameters, measure_ms, record_calls
+from stmg.gating.gates import Gate, Pass, replace_module, running
+from stmg.gating.measure import Call, count_macs, count_parameters, make_noise, measure_ms, record_calls
 
 if TYPE_CHECKING:
     from stmg.gating.accelerate import AcceleratedNetwork
@@ -28,6 +30,7 @@ OPENS = "as the first of its stage, which always runs"
 SHAPE = "as it changes the shape of its input"
 OTHER = "as it is not residual: with zero weights it does not give its input back"
 UNUSED = "as it is not called when the network runs"
+HOOKED = "as the network collects what it gives by a hook, which a skipped block would not call"
 UNNAMED = "as the checkpoint does not name it among its blocks"
 
 
@@ -49,7 +52,10 @@ class Block:
 
 def find_blocks(network: nn.Module, example: Tensor, timed: bool = False) -> tuple[Block, ...]:
     """The prunable residual blocks of a network, in the order of its modules."""
-    found = find_candidates(network, example)
+    return _describe_all(network, find_candidates(network, example), timed)
+
+
+def _describe_all(network: nn.Module, found: Candidates, timed: bool = False) -> tuple[Block, ...]:
     return tuple(
         _describe(network.get_submodule(name), name, found.calls[name], found.residual[name], timed)
         for name in found.chosen
@@ -132,8 +138,10 @@ def explain_unlisted(network: AcceleratedNetwork, size: tuple[int, int]) -> dict
     if isinstance(plain, torch.jit.ScriptModule):
         return {}
     device = next((parameter.device for parameter in plain.parameters()), torch.device("cpu"))
-    found = find_candidates(plain, torch.zeros(1, 3, *size, device=device, dtype=network.dtype))
+    example = torch.zeros(1, 3, *size, device=device, dtype=network.dtype)
+    found = find_candidates(plain, example)
     listed = {block.name for block in network.blocks}
+    is_hooked = not listed and not can_be_skipped(plain, _describe_all(plain, found), example)
     reasons: dict[str, list[str]] = {}
     for run in found.runs:
         for name in run:
@@ -148,9 +156,40 @@ def explain_unlisted(network: AcceleratedNetwork, size: tuple[int, int]) -> dict
             elif name not in found.residual:
                 reason = OTHER
             else:
-                reason = OPENS if name == run[0] else UNNAMED
+                reason = OPENS if name == run[0] else HOOKED if is_hooked else UNNAMED
             reasons.setdefault(reason, []).append(name)
     return {reason: tuple(names) for reason, names in reasons.items()}
+
+
+def can_be_skipped(network: nn.Module, blocks: tuple[Block, ...], example: Tensor) -> bool:
+    """Whether a network takes what its blocks give from their outputs alone.
+
+    Some, most of transformers' backbones, collect it by hooks on the blocks, so one that is not called leaves a hole.
+    Then handing out what each block gave before, without calling it, does not give the same logits.
+    """
+    if not blocks:
+        return True
+    gated = copy.deepcopy(network).eval()
+    for index, block in enumerate(blocks):
+        replace_module(gated, block.name, Gate(gated.get_submodule(block.name), index, block.sources, block.form))
+    tape: dict[int, list[Any]] = {}
+    try:
+        logits = []
+        for plays in (False, True):
+            with torch.no_grad(), running(Pass(tape=tape, plays=plays)):
+                logits.append(_tensors(gated(make_noise(example))))
+    except Exception:  # whatever a network says to a hole among what it collected
+        return False
+    before, after = logits
+    return len(before) == len(after) and all(
+        one.shape == two.shape and torch.allclose(one.float(), two.float(), rtol=1e-3, atol=1e-5, equal_nan=True)
+        for one, two in zip(before, after, strict=True)
+    )
+
+
+def _tensors(output: object) -> list[Tensor]:
+    leaves = output.values() if isinstance(output, Mapping) else pytree.tree_leaves(output)
+    return [leaf for leaf in leaves if isinstance(leaf, Tensor)]
 
 
 def _sibling_runs(network: nn.Module) -> list[list[str]]:
