@@ -7,7 +7,6 @@ from stmg.errors import ModelError
 from stmg.gating.accelerate import accelerate
 from stmg.gating.residual import HOOKED, explain_unlisted
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.schedulers import DriftBudget
 from zoo import Plain, panning
 
 IMAGE = torch.randn(1, 3, 64, 96)
@@ -111,7 +110,7 @@ def test_backbones_of_transformers_that_collect_by_hooks_are_carried_as_any_othe
     )
     model = getattr(transformers, f"{name}ForSemanticSegmentation")(config).eval()
     video = panning(6, (64, 64))
-    segmenter = VideoSegmenter(model, scheduler=DriftBudget(max_age=2), motion="none")
+    segmenter = VideoSegmenter(model)
     assert segmenter.runtime.num_blocks == 0
     for mode in ("offline", "online", "realtime"):
         assert len(list(segmenter.another(mode=mode).stream(video))) == 6
