@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
 from stmg.streaming.flow import Flow
-from stmg.streaming.logits import Foreground, as_array
+from stmg.streaming.logits import Foreground, as_array, put_channels_first
 from stmg.streaming.masks import Masks, partial_size
 from stmg.streaming.runtime import Output, Runtime
 from stmg.video.frames import Image, resize_image
 
 
 class CallableRuntime(Runtime):
-    """`function` takes an RGB image (H, W, 3), uint8, and gives logits (C, h, w) or (1, C, h, w), or labels (H, W).
+    """`function` takes an RGB image (H, W, 3), uint8, and gives logits (C, h, w), labels (H, W) or a mask of booleans.
+
+    Logits may have a batch of one, and their channels last, which the size of the image shows.
 
     activation: logits or probability, for a function of one channel; if None, its values on a test image tell.
     threshold: the probability above which a pixel is foreground, 0.5 if None; for functions of one channel.
@@ -27,6 +29,8 @@ class CallableRuntime(Runtime):
 
     one_at_a_time = True
     """Offline mode computes several frames at once; a function that knows nothing of threads is spared them."""
+    may_have_channels_last = True
+    """True if that is to be found out; a graph file says it."""
 
     def __init__(
         self, function: Callable[[Image], Any], activation: str | None = None, threshold: float | None = None
@@ -62,6 +66,8 @@ class CallableRuntime(Runtime):
     def _call(self, image: Image) -> NDArray[Any]:
         with self._lock if self.one_at_a_time else nullcontext():
             logits = as_array(self.function(image))
+            if self.may_have_channels_last:
+                logits = put_channels_first(logits, (image.shape[0], image.shape[1]))
             if self.one_at_a_time:
                 logits = logits.copy()  # the function may write its next output over this one
         self.foreground.check_channels(len(logits) if logits.ndim == 3 else 0)

@@ -33,6 +33,7 @@ class GraphRuntime(CallableRuntime):
     """
 
     one_at_a_time = False
+    may_have_channels_last = False
 
     def __init__(
         self,

@@ -52,13 +52,21 @@ class Foreground:
 def as_array(output: Any) -> NDArray[Any]:
     """What a function returned as logits (C, h, w) of floats or labels (H, W) of integers; anything else is an error.
 
-    A PyTorch tensor becomes numpy, and a batch of one loses its first axis.
+    A PyTorch tensor becomes numpy, a batch of one loses its first axis, and labels lose every axis of one. A mask of
+    booleans is a single channel of probability.
     """
     if hasattr(output, "detach"):
         output = output.detach().cpu().numpy()
     array = np.asarray(output)
     if array.ndim == 4 and len(array) == 1:
         array = array[0]
+    if array.dtype == bool:
+        array = _drop_axes_of_one(array)
+        if array.ndim != 2:
+            raise ModelError(f"a network returns one mask (H, W) as booleans; got {array.shape}: return labels instead")
+        return array[None].astype(np.float32)
+    if np.issubdtype(array.dtype, np.integer):
+        array = _drop_axes_of_one(array)
     if array.ndim == 2 and np.issubdtype(array.dtype, np.integer):
         if array.dtype != np.uint8 and array.size and not 0 <= array.min() <= array.max() <= IGNORE:
             raise ModelError(f"labels are bytes; the network gave {array.min()} to {array.max()}")
@@ -69,6 +77,49 @@ def as_array(output: Any) -> NDArray[Any]:
             f"got {array.dtype} of shape {array.shape}"
         )
     return array.astype(np.float32, copy=False)
+
+
+def _drop_axes_of_one(array: NDArray[Any]) -> NDArray[Any]:
+    """A mask or labels (H, W) that came as (1, H, W) or (H, W, 1)."""
+    while array.ndim > 2 and 1 in (array.shape[0], array.shape[-1]):
+        array = array[0] if len(array) == 1 else array[..., 0]
+    return array
+
+
+MAX_STRETCH = 3.0  # by which the shape of a map may differ from the shape of its image, and still be taken for one
+
+
+def put_channels_first(array: NDArray[Any], image: tuple[int, int]) -> NDArray[Any]:
+    """Logits (C, h, w) from such or (h, w, C), told apart by the size of the image (H, W) they are of."""
+    if array.ndim != 3:
+        return array
+    first, last = array.shape[1:], array.shape[:2]
+    if _is_strided(first, image) or len(array) == 1:
+        return array
+    is_last = last == image
+    if not is_last and first[0] != first[1]:  # networks for squares alone are many
+        is_last = _is_strided(last, image) or last[0] == last[1]
+        if not is_last and min(_stretch(first, image), _stretch(last, image)) > MAX_STRETCH:
+            raise ModelError(
+                f"a network returns logits (C, h, w); got {array.shape} for an image of {image[0]}x{image[1]}, "
+                "of which no two axes have the shape"
+            )
+        is_last = is_last or _stretch(first, image) > MAX_STRETCH
+    return np.ascontiguousarray(array.transpose(2, 0, 1)) if is_last else array
+
+
+def _is_strided(sides: tuple[int, ...], image: tuple[int, int]) -> bool:
+    """Whether a map has the size of an image, or of one made smaller by a power of two, rounded either way."""
+    return any(
+        all(abs(side - whole / stride) < 1 for side, whole in zip(sides, image, strict=True))
+        for stride in (1, 2, 4, 8, 16, 32)
+        if min(image) >= 8 * stride or stride == 1
+    )
+
+
+def _stretch(sides: tuple[int, ...], image: tuple[int, int]) -> float:
+    ratio = (sides[0] * image[1]) / max(1, sides[1] * image[0])
+    return max(ratio, 1 / max(ratio, 1e-9))
 
 
 def check_finite(is_finite: bool) -> None:
