@@ -19,10 +19,10 @@ import stmg
 from benchmarks.measurement import finish, make_parser
 from stmg.data.catalogue import open_dataset
 from stmg.data.dataset import Dataset
-from stmg.evaluation.clips import load_into_memory
-from stmg.evaluation.measure import measure_stream
+from stmg.evaluation.inputs import load_into_memory
+from stmg.evaluation.measure import base_cost, measure_stream
 from stmg.streaming.masks import Masking
-from stmg.streaming.schedulers import FixedPeriod, Level
+from stmg.streaming.schedulers import FixedPeriod
 
 SIZE = (360, 480)
 
@@ -103,7 +103,7 @@ def measure(
         "correlation_of_probability": float(np.corrcoef(probability.mean(1), distortion)[0, 1]),
         "kept": found.kept_share,
         "miou": found.miou,
-        "macs": found.macs_share(runtime.cost(SIZE, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)),
+        "macs": found.macs_share(base_cost(runtime, SIZE)),
     }
     return row, points
 

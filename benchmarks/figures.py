@@ -17,7 +17,7 @@ from benchmarks.measurement import Measurement
 from benchmarks.run import Stored, read_stored
 from benchmarks.runs import RUNS
 from stmg.evaluation.results import AblationResult, BenchmarkResult, EvaluationResult
-from stmg.evaluation.rows import FrameCost, Row
+from stmg.evaluation.rows import Row, percent_change, percent_of_macs
 from stmg.streaming.schedulers import Level
 
 SHORT = {
@@ -146,7 +146,7 @@ def _row_numbers(row: Row, base: Row) -> Mapping[str, float]:
     return _known(
         {
             **_accuracy(row.miou, base.miou),
-            **_macs(row.cost, base.cost),
+            "macs": percent_of_macs(row.cost, base.cost),
             **_change_and_loss("boundary ", row.boundary_iou, base.boundary_iou),
             "consistency": row.consistency,
             "changed": None if row.agreement_pixels is None else 100 - row.agreement_pixels,
@@ -171,7 +171,7 @@ def _row_numbers(row: Row, base: Row) -> Mapping[str, float]:
 
 
 def _stream_numbers(row: Row, base: Row) -> Mapping[str, float]:
-    distances = {f"change at {at.distance}": _change(at.miou, at.base_miou) for at in row.by_distance}
+    distances = {f"change at {at.distance}": percent_change(at.miou, at.base_miou) for at in row.by_distance}
     classes = {each.name: each.iou for each in base.classes}
     points = {
         f"points of {each.name}": None if each.iou is None else each.iou - of_base
@@ -186,17 +186,8 @@ def _accuracy(miou: float | None, base: float | None) -> dict[str, float | None]
 
 
 def _change_and_loss(prefix: str, value: float | None, base: float | None) -> dict[str, float | None]:
-    change = _change(value, base)
+    change = percent_change(value, base)
     return {f"{prefix}change": change, f"{prefix}loss": None if change is None else -change}
-
-
-def _macs(cost: FrameCost | None, base: FrameCost | None) -> dict[str, float | None]:
-    return {"macs": 100 * cost.macs / base.macs if cost and base and base.macs else None}
-
-
-def _change(value: float | None, base: float | None) -> float | None:
-    """How far a number is from another, in percent of that."""
-    return None if value is None or not base else 100 * (value / base - 1)
 
 
 def _known(row: Mapping[str, float | None]) -> dict[str, float]:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-MEASURED = (
+MEASURED_CODE = (
     "src",
     "weights",
     *(f":(exclude)src/stmg/{folder}" for folder in ("cli", "jobs", "serve", "training")),
 )
 """The code that results of `stmg benchmark`, `evaluate` and `ablate` depend on, as git pathspecs."""
-LENGTH = 12
-STAMP = re.compile(rf"(?P<version>[^+]+)\+g(?P<commit>[0-9a-f]{{{LENGTH}}})(?P<dirty>\.dirty)?")
+HASH_LENGTH = 12
+STAMP = re.compile(rf"(?P<version>[^+]+)\+g(?P<commit>[0-9a-f]{{{HASH_LENGTH}}})(?P<dirty>\.dirty)?")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def read_commit(version: str | None) -> Commit | None:
     return Commit(match["commit"], match["dirty"] is not None) if match else None
 
 
-def current_commit(paths: tuple[str, ...] = MEASURED, root: Path = ROOT, of: str = "HEAD") -> Commit | None:
+def current_commit(paths: tuple[str, ...] = MEASURED_CODE, root: Path = ROOT, of: str = "HEAD") -> Commit | None:
     """The last commit that changed the measured code; None outside a git repository.
 
     Later commits do not count, so a result stays valid when a commit of documents or results is amended or rebased.
@@ -46,10 +46,10 @@ def current_commit(paths: tuple[str, ...] = MEASURED, root: Path = ROOT, of: str
     found = _git(root, "log", "-1", "--format=%H", of, "--", *paths)
     if not found:
         return None
-    return Commit(found[:LENGTH], bool(_git(root, "status", "--porcelain", "--", *paths)))
+    return Commit(found[:HASH_LENGTH], bool(_git(root, "status", "--porcelain", "--", *paths)))
 
 
-def why_outdated(version: str | None, paths: tuple[str, ...] = MEASURED, root: Path = ROOT) -> str:
+def why_outdated(version: str | None, paths: tuple[str, ...] = MEASURED_CODE, root: Path = ROOT) -> str:
     """Why a result of this version of stmg is not of the current code; empty if it is."""
     commit = read_commit(version)
     if commit is None:

@@ -23,8 +23,8 @@ from benchmarks.budgets import clips
 from benchmarks.measurement import Row, finish, make_parser
 from stmg.data.catalogue import open_dataset
 from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.evaluation.clips import load_into_memory
-from stmg.evaluation.measure import measure_stream
+from stmg.evaluation.inputs import load_into_memory
+from stmg.evaluation.measure import base_cost, measure_stream
 from stmg.evaluation.way import EVERY_FRAME
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
@@ -71,8 +71,11 @@ def measure_streams(segmenter: VideoSegmenter, arguments: Namespace) -> tuple[Ro
     rows: Rows = {}
     for name, stream in track(list_streams(segmenter, arguments), "streams", console=Console(stderr=True)):
         found = measure_stream(stream, video, "val", SIZE)
-        macs = 100 * found.cost.macs / base.cost.macs if found.cost and base.cost else None
-        rows[name] = {**_accuracy(found.miou, base.miou), "kept": found.kept_share, "macs": macs}
+        rows[name] = {
+            **_accuracy(found.miou, base.miou),
+            "kept": found.kept_share,
+            "macs": found.macs_share(base.cost),
+        }
     return rows, f"whole {base.miou:.2f}"
 
 
@@ -182,7 +185,7 @@ def score(
 ) -> tuple[float, float]:
     """The mIoU with partial frames, and their MACs in percent of whole ones."""
     counts, macs = ConfusionMatrix(runtime.num_classes or 0), []
-    whole = runtime.cost(SIZE, Level.KEY, (True,) * runtime.num_blocks, 1.0, masked=False)
+    whole = base_cost(runtime, SIZE)
     for pair, used in zip(pairs, masks, strict=True):
         output = runtime.partial(pair.image, used, pair.features, None, scale)
         if both and pair.truths[0] is not None:

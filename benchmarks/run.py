@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.history import MEASURED, ROOT
+from benchmarks.history import MEASURED_CODE, ROOT
 from benchmarks.measurement import Measurement, read_measurement
 from stmg.errors import DataError
 from stmg.evaluation.results import Result
@@ -64,9 +64,9 @@ class Run:
     def paths(self) -> tuple[str, ...]:
         """The code that the result depends on, as git pathspecs."""
         if not self.program:
-            return MEASURED
+            return MEASURED_CODE
         more = {"batch": ("src/stmg/jobs",), "serving": ("src/stmg/serve",)}.get(self.program, ())
-        return (*MEASURED, *more, f"benchmarks/{self.program}.py")
+        return (*MEASURED_CODE, *more, f"benchmarks/{self.program}.py")
 
 
 Stored = Result | Measurement

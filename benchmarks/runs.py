@@ -24,7 +24,7 @@ BASELINES = (Way(kind="copied-labels", stride=5), Way(kind="warped-logits", stri
 PAPER = Way(kind="paper")
 METHODS = (BASE, *BASELINES, PAPER, ONLINE, OFFLINE, Way(kind="realtime"))
 """The rows of a network in the summary, each on every runtime; baselines on the one that they are measured on."""
-MEASURED = ("--frames", "101", "--repeats", "3")
+FRAMES = ("--frames", "101", "--repeats", "3")
 TRIAL = {
     "benchmark": "--frames 6 --repeats 1",
     "evaluate": "--limit 3",
@@ -69,7 +69,7 @@ def _camvid_runs(model: str, short: str, minutes: tuple[float, float], *, paper:
         exports=_exports(model, folder, *EXPORTS, partial=paper),
         command=(
             *("benchmark", f"{folder}/onnx", CAMVID),
-            *("--beside", f"{folder}/openvino", "--beside", f"{folder}/openvino-int8", "--baselines", *MEASURED),
+            *("--beside", f"{folder}/openvino", "--beside", f"{folder}/openvino-int8", "--baselines", *FRAMES),
         ),
         minutes=minutes[0],
         network=model,
@@ -79,7 +79,7 @@ def _camvid_runs(model: str, short: str, minutes: tuple[float, float], *, paper:
     pytorch = Run(
         name=f"{model}-pytorch",
         page=model,
-        command=("benchmark", model, CAMVID, "--baselines", *MEASURED),
+        command=("benchmark", model, CAMVID, "--baselines", *FRAMES),
         minutes=minutes[1],
         network=model,
         rows=_rows("PyTorch", paper=paper),
@@ -189,7 +189,7 @@ RUNS = (
         command=(
             *("benchmark", "exports/slim/onnx", CAMVID),
             *("--beside", "exports/slim/openvino", "--beside", "exports/slim/openvino-int8"),
-            *("--mode", "offline", "--scheduler", "drift:key_above=1.0,longest=12", *MEASURED),
+            *("--mode", "offline", "--scheduler", "drift:key_above=1.0,longest=12", *FRAMES),
         ),
         minutes=7,
     ),
@@ -199,7 +199,7 @@ RUNS = (
         exports=_exports("ddrnet23-slim-camvid", "exports/slim", "onnx"),
         command=(
             *("benchmark", "exports/slim/onnx", CAMVID),
-            *("--mode", "online", "--motion", "dis-medium", "--fusion", "0.5", *MEASURED),
+            *("--mode", "online", "--motion", "dis-medium", "--fusion", "0.5", *FRAMES),
         ),
         minutes=3,
     ),

@@ -12,7 +12,7 @@ from benchmarks.run import RESULTS, Run, Stored, read_stored
 from benchmarks.runs import METHODS, RUNS, RUNTIMES, on_runtime
 from stmg.evaluation.evaluation_tables import evaluation_tables
 from stmg.evaluation.results import AblationResult, BenchmarkResult, EvaluationResult
-from stmg.evaluation.tables import ablation_tables, benchmark_tables
+from stmg.evaluation.tables import ablation_tables, live_tables, speed_table
 from stmg.evaluation.text_table import TextTable, number
 from stmg.evaluation.way import Way
 
@@ -152,8 +152,7 @@ def _main_tables(result: Stored) -> list[TextTable]:
     if isinstance(result, AblationResult):
         return ablation_tables(result)
     assert isinstance(result, BenchmarkResult), result
-    tables = [benchmark_tables(result, at_size) for at_size in result.sizes]
-    return [table for each in tables for table in (each[0], *each[5:])]
+    return [table for run in result.sizes for table in (speed_table(result, run), *live_tables(run))]
 
 
 def _kind(method: Way) -> Way:

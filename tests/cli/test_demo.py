@@ -6,7 +6,7 @@ import pytest
 from commands import run_stmg
 from stmg import VideoSegmenter
 from stmg.cli.demo import COPIED, MODEL, NETWORK, NEXT, STREETS, compare, list_ways
-from stmg.evaluation.clips import Clip
+from stmg.evaluation.inputs import Clip
 from stmg.evaluation.streams import open_way
 from stmg.models.names import shipped_names
 from stmg.training.pairs import IdentityCorrector

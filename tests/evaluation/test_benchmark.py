@@ -11,8 +11,7 @@ from stmg import VideoSegmenter
 from stmg.errors import SettingsError
 from stmg.evaluation import benchmark as module
 from stmg.evaluation.benchmark import benchmark
-from stmg.evaluation.clips import read_clip
-from stmg.evaluation.live import LiveRun
+from stmg.evaluation.inputs import read_clip
 from stmg.evaluation.rows import Latency, Live
 from stmg.evaluation.streams import COPY_STRIDES, WARP_STRIDES
 from stmg.evaluation.tables import result_tables
@@ -145,8 +144,7 @@ def test_realtime_is_scored_on_every_frame_of_each_video(monkeypatch, dataset):
         result = VideoSegmenter(segmenter.runtime).step(clip.frames[0])
         for truth in clip.truths:
             on_frame(replace(result, labels=truth))
-        live = Live(rate=rate, latency=Latency(1, 1, 1), mean_age=0, p95_age=0, network_runs=1, dropped=3, stale=0)
-        return LiveRun(live, (1.0,))
+        return Live(rate=rate, latency=Latency(1, 1, 1), mean_age=0, p95_age=0, network_runs=1, dropped=3, stale=0)
 
     monkeypatch.setattr(module, "read_clip", lambda *given: clip)
     monkeypatch.setattr("stmg.evaluation.measure.run_live", show_truths)
@@ -249,7 +247,7 @@ def test_an_interruption_leaves_the_sizes_that_are_done(monkeypatch):
 
 
 def test_a_clip_goes_on_over_several_videos(monkeypatch, dataset):
-    monkeypatch.setattr("stmg.evaluation.clips.open_dataset", lambda source: dataset)
+    monkeypatch.setattr("stmg.evaluation.inputs.open_dataset", lambda source: dataset)
     clip = read_clip("street:0-0", SIZE, 8)
     assert len(clip.frames) == len(clip.truths) == 8
     assert clip.starts == {0, 6}

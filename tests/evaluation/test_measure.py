@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from stmg import VideoSegmenter
-from stmg.evaluation.clips import load_into_memory, read_frames
+from stmg.evaluation.inputs import load_into_memory, read_frames
 from stmg.evaluation.measure import base_cost, measure_stream, run_beside
 from stmg.evaluation.meter import mean_cost
 from stmg.evaluation.streams import Stream

@@ -15,9 +15,8 @@ import stmg
 from stmg.data.camvid import CLASS_NAMES
 from stmg.errors import SettingsError, VideoError
 from stmg.evaluation import tune as module
-from stmg.evaluation.clips import Clip, read_clip
 from stmg.evaluation.fronts import list_front
-from stmg.evaluation.inputs import Subject, open_model
+from stmg.evaluation.inputs import Clip, Subject, open_model, read_clip
 from stmg.evaluation.results import Goal
 from stmg.evaluation.rows import Latency, Row, Timing
 from stmg.evaluation.storage import read_result, write_result

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stmg.errors import SettingsError
-from stmg.evaluation.delayed import DelayedExecutor
+from stmg.evaluation.live import DelayedExecutor
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost

@@ -20,7 +20,7 @@ from stmg.cli.serve import serve_page
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from stmg.evaluation.clips import Clip
+    from stmg.evaluation.inputs import Clip
     from stmg.evaluation.rows import Row
     from stmg.evaluation.text_table import TextTable
     from stmg.evaluation.way import Way
@@ -156,33 +156,32 @@ def list_ways(with_paper: bool) -> dict[str, Way]:
 def compare(
     segmenter: VideoSegmenter, clip: Clip, num_classes: int, on_frames: Callable[[str, int, int], None]
 ) -> Demonstration:
-    """Every way of the demo over a clip; `on_frames` is called with a name, how many more frames are done, and how many
-    there are of all ways."""
-    from stmg.evaluation.measure import count_frames, measure_speed
-    from stmg.evaluation.meter import Meter
+    """Run every way of the demo over a clip.
+
+    on_frames: called with a name, how many more of its frames are done, and how many there are of all ways.
+    """
+    from stmg.evaluation.measure import count_frames, measure_ways
     from stmg.evaluation.streams import open_way
 
     ways = list_ways(segmenter.runtime.has_mask_generator)
     names = {way: name for name, way in ways.items()}
     streams = [open_way(way, segmenter) for way in names]
     total = count_frames(streams, len(clip.frames), 1, base_passes=False)
-    meters = {way: Meter(num_classes) for way in names}
     results: dict[str, list[FrameResult]] = {name: [] for name in ways}
 
     def add(way: Way, index: int, result: FrameResult) -> None:
-        meters[way].add(result, clip.truths[index])
         results[names[way]].append(result)
 
     def progress(way: Way, frames: int) -> None:
         on_frames(names[way], frames, total)
 
-    speeds = measure_speed(streams, clip, 1, add, progress, base_passes=False)
-    return Demonstration({name: speeds.timed(meters[way].row(way)) for name, way in ways.items()}, results)
+    measured = measure_ways(streams, clip, num_classes, on_result=add, on_progress=progress, base_passes=False)
+    return Demonstration({names[stream.way]: measured.row(stream) for stream in streams}, results)
 
 
 def _compare(folder: Path, segmenter: VideoSegmenter, truths: list[Labels], progress: Progress) -> Demonstration:
     from stmg.data.camvid import CLASS_NAMES
-    from stmg.evaluation.clips import Clip
+    from stmg.evaluation.inputs import Clip
     from stmg.video.sources import open_video
 
     with open_video(folder / "street.mp4") as video:

@@ -11,13 +11,14 @@ import numpy as np
 
 from stmg.data.catalogue import open_dataset
 from stmg.data.dataset import Dataset
-from stmg.evaluation.clips import load_into_memory, read_frames
 from stmg.evaluation.inputs import (
     Model,
     check_classes,
     count_classes,
+    load_into_memory,
     open_data,
     open_model,
+    read_frames,
     read_source_size,
 )
 from stmg.evaluation.machine import this_machine
@@ -142,10 +143,9 @@ def list_trials(segmenter: VideoSegmenter) -> list[Trial]:
     ours = [
         _trial(OURS, "the checkpoint's own settings", {}),
         _trial(OURS, "  without fusing key frames", {"fusion": 0.0}) if segmenter.settings.fusion else fused,
-        _trial(OURS, "two levels, carried every 3, motion none", _carried(3, motion="none")),
-        _trial(OURS, "two levels, carried every 3, motion DIS", _carried(3, motion="dis", fusion=0.0)),
-        _trial(OURS, "two levels, carried every 3, DIS, fused", _carried(3, motion="dis", fusion=FUSION)),
-        _trial(OURS, "two levels, carried every 4, DIS, fused", _carried(4, motion="dis", fusion=FUSION)),
+        _two_levels(Level.CARRY, 3, "none"),
+        _two_levels(Level.CARRY, 3, "dis"),
+        *(_two_levels(Level.CARRY, period, "dis", FUSION) for period in (3, 4)),
     ]
     if not segmenter.runtime.has_mask_generator:
         return [base, *ours]
@@ -161,16 +161,17 @@ def list_trials(segmenter: VideoSegmenter) -> list[Trial]:
         *([generated] if own.spatial == "adaptive" and own.gain != 1 else []),
         _paper(MASKS, describe_masking(own)),
         _paper(SCHEDULES, "distortion-aware (γ = 0.95)"),
-        _paper(SCHEDULES, "distortion-aware (γ = 0.9)", scheduler={"name": "paper", "after_partial": 0.9}),
-        _paper(SCHEDULES, "distortion-aware (γ = 0.5)", scheduler={"name": "paper", "after_partial": 0.5}),
+        *(
+            _paper(SCHEDULES, f"distortion-aware (γ = {gamma})", scheduler={"name": "paper", "after_partial": gamma})
+            for gamma in (0.9, 0.5)
+        ),
         _paper(SCHEDULES, "fixed (R = 2)", scheduler={"name": "fixed", "period": 2}),
         base,
         _paper(REUSE, "per-frame pruning, nothing reused", scheduler="per-frame")._replace(is_timed=True),
         _paper(REUSE, "pruned and reused")._replace(is_timed=True),
         *([full_scale._replace(is_timed=True)] if other_scale else []),
         *ours,
-        _trial(OURS, "two levels, partial every 3, motion none", _partial(3, motion="none")),
-        _trial(OURS, "two levels, partial every 3, motion DIS", _partial(3, motion="dis")),
+        *(_two_levels(Level.PARTIAL, 3, motion) for motion in ("none", "dis")),
     ]
 
 
@@ -182,13 +183,13 @@ def _paper(table: str, title: str, **settings: object) -> Trial:
     return _trial(table, title, {**PAPER_SETTINGS, **settings})
 
 
-def _carried(period: int, **settings: object) -> dict[str, object]:
-    scheduler = {"name": "fixed", "period": period, "between": "carry"}
-    return {"scheduler": scheduler, "corrector": None, **settings}
-
-
-def _partial(period: int, **settings: object) -> dict[str, object]:
-    return {"scheduler": {"name": "fixed", "period": period}, "fusion": 0.0, "corrector": None, **settings}
+def _two_levels(between: Level, period: int, motion: str, fusion: float = 0.0) -> Trial:
+    """A key frame every `period` frames; those between are all carried, or all partial."""
+    level = "carried" if between is Level.CARRY else between
+    name = "DIS" if motion == "dis" else motion
+    title = f"two levels, {level} every {period}, " + (f"{name}, fused" if fusion else f"motion {name}")
+    scheduler = {"name": "fixed", "period": period, "between": between.value}
+    return _trial(OURS, title, {"scheduler": scheduler, "corrector": None, "motion": motion, "fusion": fusion})
 
 
 def _seeded(trial: Trial, seeds: int) -> Iterator[Way]:

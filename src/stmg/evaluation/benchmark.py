@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stmg.errors import SettingsError
-from stmg.evaluation.clips import Clip, read_clip
-from stmg.evaluation.inputs import Subject, open_model, read_source_size
+from stmg.evaluation.inputs import Clip, Subject, open_model, read_clip, read_source_size
 from stmg.evaluation.machine import busy_warning, this_machine
-from stmg.evaluation.measure import count_frames, measure_speed
+from stmg.evaluation.measure import count_frames, measure_ways
 from stmg.evaluation.memory import peak_memory
-from stmg.evaluation.meter import Meter
 from stmg.evaluation.results import BenchmarkResult, SizeBenchmark
 from stmg.evaluation.rows import Row
 from stmg.evaluation.speed import TURN, mean_ms, median_ratio, value_range
@@ -22,7 +20,6 @@ from stmg.evaluation.streams import Stream, open_streams
 from stmg.evaluation.way import BASE, Size, Way, describe_settings
 from stmg.models.load import resolve
 from stmg.models.spec import ModelSpec, as_spec
-from stmg.streaming.result import FrameResult
 from stmg.streaming.settings import Mode, check_mode
 from stmg.video.addresses import hide_credentials
 from stmg.video.frames import Frame
@@ -111,17 +108,8 @@ def _measure_size(
     repeats: int,
     on_frame: Callable[[BenchmarkProgress], None] | None,
 ) -> SizeBenchmark:
-    """Every way over the clip, at one size."""
-    num_classes = clip.dataset.num_classes if clip.dataset else 0
-    meters = {stream.way: Meter(num_classes) for stream in streams}
-    scored = {stream.way for stream in streams if stream.scored}
-    first: list[FrameResult] = []
+    """Measure every stream over the clip, at one size."""
     total, done = count_frames(streams, len(clip.frames), repeats), 0
-
-    def add(way: Way, index: int, result: FrameResult) -> None:
-        meters[way].add(result, clip.truths[index] if way in scored else None)
-        if not first:
-            first.append(result)
 
     def progress(way: Way, frames: int) -> None:
         nonlocal done
@@ -129,18 +117,19 @@ def _measure_size(
         if on_frame is not None:
             on_frame(BenchmarkProgress(subject.size, way, done, total))
 
-    speeds = measure_speed(streams, clip, repeats, add, progress)
-    draw_ms = mean_ms(first[0].plot)
+    num_classes = clip.dataset.num_classes if clip.dataset else 0
+    measured = measure_ways(streams, clip, num_classes, repeats, on_progress=progress)
+    draw_ms = mean_ms(streams[0].stepper.step(clip.frames[0]).plot)
     outside_ms = (clip.read_ms or 0.0) + draw_ms
     sample = [Frame(frame.image) for frame in clip.frames[:MEMORY_FRAMES]]
     rows: list[Row] = []
     notes: list[str] = []
     for stream in streams:
-        row = speeds.timed(meters[stream.way].row(stream.way, stream.settings), outside_ms)
+        row = measured.row(stream, outside_ms)
         if row.live is None:
-            times = speeds.of(stream.way)
+            times = measured.times(stream.way)
             if stream.way.reference != BASE:
-                to_model = times.ratios((speeds.passes if stream.way.mode == "offline" else speeds.stepped)[BASE])
+                to_model = times.ratios((measured.passes if stream.way.mode == "offline" else measured.stepped)[BASE])
                 row = replace(row, model_gain=median_ratio(to_model), model_gain_range=value_range(to_model))
             if stream.way in (BASE, Way(kind="online")):
                 latencies = tuple(round(ms, 3) for ms in times.repeats[0])
@@ -158,7 +147,7 @@ def _measure_size(
         read_ms=None if clip.read_ms is None else round(clip.read_ms, 3),
         draw_ms=round(draw_ms, 3),
         rows=tuple(row for row in rows if row.live is None),
-        passes=tuple(speeds.timed_pass(way) for way in speeds.passes),
+        passes=tuple(measured.pass_rows()),
         realtime=tuple(row for row in rows if row.live is not None),
         notes=tuple(notes),
     )

@@ -77,7 +77,7 @@ def evaluate(
         ways = [way for way in ways if segmenter.settings.can_run(way.mode)]
     modes = [replace(way, settings=chosen_settings(segmenter, chosen, way.mode)) for way in ways]
     streams = [open_way(way, segmenter) for way in (BASE, *modes)]
-    run = _Evaluation(segmenter, streams, dataset.num_classes, on_frame)
+    run = _Evaluation(segmenter, streams, dataset.class_names, on_frame)
     pairs = None
     try:
         for video in dataset.videos(split):
@@ -91,10 +91,7 @@ def evaluate(
         if not run.records:
             raise
         run.interrupted = True
-    base, *rows = (
-        meter.detailed_row(stream.way, dataset.class_names, stream.settings)
-        for stream, meter in zip(streams, run.meters, strict=True)
-    )
+    base, *rows = (meter.row(stream.way, stream.settings) for stream, meter in zip(streams, run.meters, strict=True))
     return EvaluationResult(
         machine=this_machine(),
         model=subject.name,
@@ -163,11 +160,11 @@ class _Evaluation:
         self,
         segmenter: VideoSegmenter,
         streams: Sequence[Stream],
-        num_classes: int,
+        class_names: Sequence[str],
         on_frame: Callable[[FrameResult], None] | None,
     ) -> None:
-        self.meters = [DetailedMeter(num_classes) for _ in streams]
-        self.truth_consistency = Consistency(num_classes)
+        self.meters = [DetailedMeter(class_names) for _ in streams]
+        self.truth_consistency = Consistency(len(class_names))
         self.motion: Counter[str] = Counter()
         self.records: list[FrameRecord] = []
         self.thumbnails = Thumbnails()

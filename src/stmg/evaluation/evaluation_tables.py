@@ -11,10 +11,12 @@ from stmg.evaluation.text_table import (
     NOTHING,
     TextTable,
     change,
+    gmacs,
+    gmacs_without_head,
     make_table,
     mark_interrupted,
+    million_params,
     number,
-    of_cost,
 )
 from stmg.evaluation.way import format_size
 from stmg.streaming.schedulers import Level
@@ -28,7 +30,7 @@ DISTANCES: dict[Mode, tuple[str, str]] = {
 
 
 def evaluation_tables(result: EvaluationResult) -> list[TextTable]:
-    """Base beside each mode; IoU of each class; accuracy by distance from what was computed; the paper's protocol."""
+    """Base beside each mode; IoU of each class; accuracy by distance from the computed frame; the paper's protocol."""
     streams = [row for row in result.modes if row.way.kind != "copied-labels"]
     realtime = result.modes[0].way.mode == "realtime"
     tables = [_realtime_table(result) if realtime else _main_table(result)]
@@ -60,7 +62,7 @@ def _note(result: EvaluationResult) -> str:
 
 
 def _main_table(result: EvaluationResult) -> TextTable:
-    """A column for the base network, two for each mode: the figure, and how far it is from the base network's."""
+    """A column for the base network and two for each mode: the figure, and its change from the base network's."""
     streams = result.modes
     headings = ("", "base", *(text for row in streams for text in (row.way.mode, "change")))
     table = TextTable(_title(result), headings, note=_note(result))
@@ -76,9 +78,9 @@ def _main_table(result: EvaluationResult) -> TextTable:
     add("temporal consistency", lambda row: row.consistency, " %")
     add("agreement with base, pixels", lambda row: row.agreement_pixels, " %")
     add("agreement with base, mIoU", lambda row: row.agreement_miou, " %")
-    add("GMACs per frame", of_cost(lambda cost: cost.macs / 1e9), missing=NOT_COUNTED)
-    add("GMACs without head, as in the paper", of_cost(lambda cost: cost.macs_without_head / 1e9), missing=NOT_COUNTED)
-    add("M parameters per frame", of_cost(lambda cost: cost.params / 1e6), missing=NOTHING)
+    add("GMACs per frame", gmacs, missing=NOT_COUNTED)
+    add("GMACs without head, as in the paper", gmacs_without_head, missing=NOT_COUNTED)
+    add("M parameters per frame", million_params, missing=NOTHING)
     for level in Level:
         shares = (cell for row in streams for cell in (number(row.share(level), 0, " %"), ""))
         table.add(f"{level} frames", number(result.base.share(level), 0, " %"), *shares)
@@ -89,7 +91,7 @@ def _main_table(result: EvaluationResult) -> TextTable:
 
 
 def _realtime_table(result: EvaluationResult) -> TextTable:
-    """A row for each number of intervals that the network takes, and one for the labels copied."""
+    """A row for each number of intervals that the network takes, and one for copied labels."""
     base, labeled = result.base, result.base.miou is not None
     stale = any(row.stale_share for row in result.modes)
 
@@ -114,7 +116,7 @@ def _realtime_table(result: EvaluationResult) -> TextTable:
 
 
 def _class_table(base: Row, streams: Sequence[Row]) -> TextTable:
-    """IoU of each class and how far it is from the base network's."""
+    """IoU of each class and its difference from the base network's."""
     headings = ("class", "base", *(text for row in streams for text in (_short_name(row), "diff.")))
     table = TextTable("IoU of each class", headings)
     for index, whole in enumerate(base.classes):

@@ -1,33 +1,26 @@
-"""Live: a stream whose frames come at their own times, with the network in the background."""
+"""Measuring realtime: frames come at their own times, or the network takes a fixed number of frame intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from stmg.evaluation.rows import Live
-from stmg.evaluation.speed import WARM_UP, summarize_latency
+from stmg.evaluation.rows import Latency, Live
+from stmg.evaluation.speed import warm_up
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
 from stmg.streaming.realtime import lower_thread_priority
 from stmg.streaming.result import FrameResult
 from stmg.video.frames import Frame
+from stmg.video.labels import Labels
 from stmg.video.pace import pace
 from stmg.video.sources import VideoSource
 
 Value = TypeVar("Value")
-
-
-class LiveRun(NamedTuple):
-    """What was measured of a live stream."""
-
-    live: Live
-    latencies: tuple[float, ...]
-    """Milliseconds of every answered frame but the first of a video, which waits for the network."""
 
 
 def run_live(
@@ -35,15 +28,14 @@ def run_live(
     videos: Sequence[Sequence[Frame]],
     rate: float,
     on_frame: Callable[[FrameResult], None] | None = None,
-) -> LiveRun:
+) -> Live:
     """Play videos at a rate to a segmenter in realtime, one after the other, each from a fresh start.
 
-    on_frame: called for every frame in order with what was on the screen, which for a dropped one is the result before
-        it; afterwards, so that whatever it does takes no time from the stream.
+    on_frame: called with what was on the screen at each frame, in order: at a dropped frame, the result before it. It
+        is called after the stream has ended, so that it takes no time from it.
     """
-    warming = segmenter.another(max_change=None)  # which online may not have: its scheduler is another one
-    for frame in videos[0][:WARM_UP]:
-        warming.step(frame)
+    # Warmed up online, whose scheduler may be one that max_change cannot steer.
+    warm_up(segmenter.another(max_change=None), videos[0])
     answered: list[list[FrameResult]] = []
     runs = dropped = 0
     for video in videos:
@@ -59,21 +51,19 @@ def run_live(
     every = [result for results in answered for result in results]
     later = [result for results in answered for result in results[1:]]
     ages = [age for video, results in zip(videos, answered, strict=True) for age in _ages(results, len(video))]
-    latencies = tuple(result.latency_ms for result in later or every)
-    live = Live(
+    return Live(
         rate=round(rate, 3),
-        latency=summarize_latency(latencies),
+        latency=Latency.of([result.latency_ms for result in later or every]),
         mean_age=round(float(np.mean(ages)), 3),
         p95_age=round(float(np.percentile(ages, 95)), 3),
         network_runs=runs,
         dropped=dropped,
         stale=sum(result.stale for result in every),
     )
-    return LiveRun(live, latencies)
 
 
 def _fill_dropped(answered: Sequence[FrameResult], number: int) -> list[FrameResult]:
-    """What was on the screen at each frame of a video; a dropped one costs nothing."""
+    """What was on the screen at each frame of a video. A dropped frame costs nothing."""
     own = {result.index: result for result in answered}
     shown: list[FrameResult] = []
     for index in range(number):
@@ -82,14 +72,14 @@ def _fill_dropped(answered: Sequence[FrameResult], number: int) -> list[FrameRes
 
 
 def _ages(answered: Sequence[FrameResult], number: int) -> list[int]:
-    """Of the labels that are on the screen at each frame of a video, dropped ones too."""
+    """Age in frames of the labels on the screen at each frame of a video, dropped frames included."""
     computed = [answered[at - result.anchor_distance].index for at, result in enumerate(answered)]
     shown = np.searchsorted([result.index for result in answered], range(number), side="right") - 1
     return [index - computed[at] for index, at in enumerate(shown)]
 
 
 class CountingExecutor(ThreadPoolExecutor):
-    """One worker, as realtime has it by itself, and how often it was given something to do."""
+    """The one worker that realtime makes for itself, with a count of its runs."""
 
     def __init__(self) -> None:
         super().__init__(1, thread_name_prefix="stmg-network", initializer=lower_thread_priority)
@@ -101,7 +91,7 @@ class CountingExecutor(ThreadPoolExecutor):
 
 
 class _Playback:
-    """As much of a video source as pacing needs: frames in memory, numbered, at a rate."""
+    """Frames in memory as a video source, numbered, at a rate. Has only what pacing needs."""
 
     name = "frames in memory"
     size = None  # they have the size to work at already
@@ -115,3 +105,94 @@ class _Playback:
 
     def __next__(self) -> Frame:
         return next(self._frames)
+
+
+class DelayedExecutor(Executor):
+    """Finishes each run a fixed number of frame intervals after it started, however fast the machine is.
+
+    Call `tick` once per interval. A run that is waited for is finished at once: the first frame of a stream has nothing
+    else to show.
+
+        executor = DelayedExecutor(intervals=2)
+        stream = RealtimeStream(runtime, settings, executor)
+        for frame in frames:
+            executor.tick()
+            result = stream.step(frame)
+    """
+
+    def __init__(self, intervals: int) -> None:
+        assert intervals > 0, intervals
+        self.intervals = intervals
+        self.num_runs = 0
+        """Runs started so far."""
+        self._waiting: list[tuple[int, _Run[Any]]] = []
+        self._now = 0
+
+    def submit(self, function: Callable[..., Value], /, *args: Any, **kwargs: Any) -> Future[Value]:
+        run: _Run[Value] = _Run(lambda: function(*args, **kwargs))
+        self._waiting.append((self._now + self.intervals, run))
+        self.num_runs += 1
+        return run
+
+    def tick(self) -> None:
+        """The next frame has come."""
+        self._now += 1
+        for due, run in self._waiting:
+            if due <= self._now:
+                run.finish()
+        self._waiting = [(due, run) for due, run in self._waiting if due > self._now]
+
+
+class _Run(Future[Value]):
+    """A call that is made when it is due, or when its result is waited for."""
+
+    def __init__(self, call: Callable[[], Value]) -> None:
+        super().__init__()
+        self._call = call
+
+    def finish(self) -> None:
+        if not self.done():
+            try:
+                self.set_result(self._call())
+            except Exception as error:  # raised where the result is taken
+                self.set_exception(error)
+
+    def result(self, timeout: float | None = None) -> Value:
+        self.finish()
+        return super().result(timeout)
+
+
+class Shown(NamedTuple):
+    """The labels shown on a frame."""
+
+    labels: Labels
+    age: int
+    """Frames since the one that they were computed for."""
+    started: bool
+    """True if the network started on this frame."""
+
+
+class LastFinished:
+    """Shows the newest labels that the network has finished, unwarped. The network never pauses.
+
+    The first frame is waited for, as in realtime.
+    """
+
+    def __init__(self, intervals: int) -> None:
+        self.intervals = intervals
+        self._number = 0
+        self._shown: tuple[int, Labels] | None = None
+        self._running: tuple[int, Labels] | None = None
+
+    def show(self, labels: Labels) -> Shown:
+        """The labels to show on a frame; `labels` are the network's own for it, which it finishes `intervals` later."""
+        now = (self._number, labels)
+        if self._running is not None and self._number - self._running[0] >= self.intervals:
+            self._shown, self._running = self._running, None
+        started = self._running is None
+        if self._shown is None:
+            self._shown = now
+        elif started:
+            self._running = now
+        self._number += 1
+        return Shown(self._shown[1], now[0] - self._shown[0], started)

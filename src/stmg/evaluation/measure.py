@@ -1,4 +1,4 @@
-"""Measuring: ways run over the same frames, side by side for accuracy and cost, in turns for speed."""
+"""Running ways over the same frames: side by side for accuracy and cost, in turns for speed."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from stmg.data.dataset import Dataset, Video
-from stmg.evaluation.clips import Clip, read_frames, split_videos
-from stmg.evaluation.live import LiveRun, run_live
+from stmg.evaluation.inputs import Clip, read_frames, split_videos
+from stmg.evaluation.live import DelayedExecutor, LastFinished, run_live
 from stmg.evaluation.meter import Answer, Meter
-from stmg.evaluation.rows import Row
+from stmg.evaluation.rows import Live, Row
 from stmg.evaluation.speed import Times, time_interleaved, time_passes
-from stmg.evaluation.streams import Stepper, Stream, play
+from stmg.evaluation.streams import Stepper, Stream
 from stmg.evaluation.way import BASE, ONLINE, Size, Way
 from stmg.streaming.cost import Cost
 from stmg.streaming.result import FrameResult
@@ -30,17 +30,77 @@ from stmg.video.labels import Labels
 
 
 class Moment(NamedTuple):
-    """A frame, and what each stream gave for it."""
+    """A frame, and the answer of each stream to it."""
 
     frame: Frame
     truth: Labels | None
     answers: tuple[Answer, ...]
 
 
-def run_beside(streams: Sequence[Stream], video: Video, size: Size, limit: int | None = None) -> Iterator[Moment]:
-    """Streams over a video side by side, read once; at most one of them is offline. The first is the base network.
+def play(stream: Stream, frames: Iterator[Frame], base: Callable[[], FrameResult] | None = None) -> Iterator[Answer]:
+    """Start a stream afresh and give its answer to each frame. Offline, answers come later than their frames.
 
-    A frame comes when every stream has answered it, so that all count the same.
+    base: gives the base network's result for the newest frame; copied labels are made of these.
+    """
+    way = stream.way
+    if way.mode == "offline":
+        yield from _play_offline(stream, frames)
+    elif way.intervals is None:
+        yield from _play_online(stream, frames)
+    elif way.kind == "copied-labels":
+        assert base is not None, way
+        yield from _play_copied(way.intervals, frames, base)
+    else:
+        yield from _play_realtime(stream, way.intervals, frames)
+
+
+def _play_online(stream: Stream, frames: Iterator[Frame]) -> Iterator[Answer]:
+    stream.stepper.reset()
+    distance = 0
+    for frame in frames:
+        result = stream.stepper.step(frame)
+        distance = 0 if result.level is Level.KEY else distance + 1
+        yield Answer(result, distance, result.level is not Level.CARRY)
+
+
+def _play_offline(stream: Stream, frames: Iterator[Frame]) -> Iterator[Answer]:
+    with closing(stream.segmenter.stream(frames, mode="offline")) as results:  # type: ignore[type-var]
+        for result in results:
+            yield Answer(result, result.anchor_distance, result.level is not Level.CARRY)
+
+
+def _play_realtime(stream: Stream, intervals: int, frames: Iterator[Frame]) -> Iterator[Answer]:
+    """Realtime with a network that takes `intervals` frame intervals."""
+    executor = DelayedExecutor(intervals)
+    before = 0
+
+    def tick() -> Iterator[Frame]:
+        nonlocal before
+        for frame in frames:
+            before = executor.num_runs
+            executor.tick()
+            yield frame
+
+    for result in stream.segmenter.stream(tick(), mode="realtime", executor=executor):
+        yield Answer(result, result.anchor_distance, executor.num_runs > before)
+
+
+def _play_copied(intervals: int, frames: Iterator[Frame], base: Callable[[], FrameResult]) -> Iterator[Answer]:
+    """The newest labels that a network which takes `intervals` frame intervals has finished, not warped."""
+    last = LastFinished(intervals)
+    for _ in frames:
+        whole = base()
+        labels, age, started = last.show(whole.labels)
+        level = Level.CARRY if age else Level.KEY
+        count_cost = whole.count_cost if started else Cost
+        result = replace(whole, labels=labels, level=level, anchor_distance=age, count_cost=count_cost)
+        yield Answer(result, age, started)
+
+
+def run_beside(streams: Sequence[Stream], video: Video, size: Size, limit: int | None = None) -> Iterator[Moment]:
+    """Run streams over a video side by side, reading it once. The first is the base network; at most one is offline.
+
+    A frame is given once every stream has answered it, so that all count the same frames.
     """
     queues: list[deque[Frame]] = [deque() for _ in streams]
     late = next((at for at, stream in enumerate(streams) if stream.way.mode == "offline"), None)
@@ -78,7 +138,7 @@ def run_beside(streams: Sequence[Stream], video: Video, size: Size, limit: int |
 
 
 def measure_stream(stepper: Stepper, dataset: Dataset, split: str, size: Size) -> Meter:
-    """Accuracy and cost of one segmenter, or baseline, run over a split frame by frame."""
+    """Measure accuracy and cost of a segmenter, or a baseline, frame by frame over a split."""
     meter, stream = Meter(dataset.num_classes), Stream(ONLINE, stepper)
     for video in dataset.videos(split):
         for moment in run_beside([stream], video, size):
@@ -87,90 +147,104 @@ def measure_stream(stepper: Stepper, dataset: Dataset, split: str, size: Size) -
 
 
 def base_cost(runtime: Runtime, size: Size) -> Cost | None:
-    """What a frame of the whole network executes."""
+    """Cost of a frame computed whole."""
     return runtime.cost(size, Level.KEY, (), 1.0, masked=False)
 
 
 @dataclass(frozen=True)
-class Speeds:
+class Measurements:
     """What was measured of ways over a clip."""
 
+    meters: dict[Way, Meter]
     stepped: dict[Way, Times]
-    """Of what goes frame by frame."""
+    """Of ways that are stepped frame by frame."""
     passes: dict[Way, Times]
-    """Of offline, and of what is compared with it, over whole passes by the clock on the wall."""
-    live: dict[Way, LiveRun]
+    """Wall times over whole passes: of offline, and of the ways that it is compared with."""
+    live: dict[Way, Live]
 
-    def of(self, way: Way) -> Times:
+    def times(self, way: Way) -> Times:
         return self.passes[way] if way.mode == "offline" else self.stepped[way]
 
-    def timed(self, row: Row, extra_ms: float = 0.0) -> Row:
-        """A row with the speed of its way, relative to the base network on its runtime; `extra_ms` is added a frame."""
-        if row.way in self.live:
-            return replace(row, live=self.live[row.way].live)
-        base = self.passes.get(row.way.reference) if row.way.mode == "offline" else None
-        return replace(row, timing=self.of(row.way).relative_to(base or self.stepped[row.way.reference], extra_ms))
+    def row(self, stream: Stream, extra_ms: float = 0.0) -> Row:
+        """The row of a stream, timed beside the base network on its runtime; `extra_ms` is added to each frame."""
+        way = stream.way
+        row = self.meters[way].row(way, stream.settings)
+        if way in self.live:
+            return replace(row, live=self.live[way])
+        base = self.passes.get(way.reference) if way.mode == "offline" else None
+        return replace(row, timing=self.times(way).relative_to(base or self.stepped[way.reference], extra_ms))
 
-    def timed_pass(self, way: Way) -> Row:
-        """The speed of a way over whole passes."""
-        return Row(way=way, timing=self.passes[way].relative_to(self.passes[way.reference]))
+    def pass_rows(self) -> list[Row]:
+        """The rows of whole passes: speed alone."""
+        return [
+            Row(way=way, timing=times.relative_to(self.passes[way.reference])) for way, times in self.passes.items()
+        ]
 
 
-def measure_speed(
+def measure_ways(
     streams: Sequence[Stream],
     clip: Clip,
-    repeats: int,
-    on_result: Callable[[Way, int, FrameResult], None],
-    on_progress: Callable[[Way, int], None] | None = None,
+    num_classes: int,
+    repeats: int = 1,
     *,
+    on_result: Callable[[Way, int, FrameResult], None] | None = None,
+    on_progress: Callable[[Way, int], None] | None = None,
     base_passes: bool = True,
-) -> Speeds:
-    """Every way over a clip, `repeats` times: steps in turns, offline in whole passes, realtime at the clip's rate.
+) -> Measurements:
+    """Run every way over a clip, `repeats` times: steps in turns, offline in whole passes, realtime at its rate.
 
+    num_classes: of the clip's labels; 0 if there are none.
     on_result: called once with each way's result of each frame, by its index in the clip.
     on_progress: called with a way and how many more of its frames are done.
-    base_passes: time the base network and online over whole passes, too, for offline to be compared with.
+    base_passes: also time the base network and online over whole passes, which offline is then compared with.
     """
     progress = on_progress or (lambda way, frames: None)
+    meters = {stream.way: Meter(num_classes) for stream in streams}
+    scored = {stream.way for stream in streams if stream.scored}
+
+    def add(way: Way, index: int, result: FrameResult) -> None:
+        meters[way].add(result, clip.truths[index] if way in scored else None)
+        if on_result is not None:
+            on_result(way, index, result)
 
     def step(way: Way, repeat: int, index: int, result: FrameResult) -> None:
         if repeat == 0:
-            on_result(way, index, result)
+            add(way, index, result)
         progress(way, 1)
 
     by_mode = {mode: [stream for stream in streams if stream.way.mode == mode] for mode in ("online", "offline")}
     stepped = time_interleaved(by_mode["online"], clip.frames, repeats, step, clip.starts)
-    passes = _measure_passes(streams, clip, repeats, on_result, progress, base_passes)
-    live: dict[Way, LiveRun] = {}
+    passes = _measure_passes(streams, clip, repeats, add, progress, base_passes)
+    live: dict[Way, Live] = {}
     for stream in streams:
         if stream.way.mode == "realtime":
             assert clip.rate is not None
             shown: list[FrameResult] = []
             live[stream.way] = run_live(stream.segmenter, split_videos(clip), clip.rate, shown.append)
             for index, result in enumerate(shown):
-                on_result(stream.way, index, result)
+                add(stream.way, index, result)
             progress(stream.way, len(shown))
-    return Speeds(stepped, passes, live)
+    return Measurements(meters, stepped, passes, live)
 
 
 def count_frames(streams: Sequence[Stream], num_frames: int, repeats: int, base_passes: bool = True) -> int:
-    """How many frames `measure_speed` reports as done in the end."""
+    """How many frames `measure_ways` reports in all."""
     counts = {"online": repeats, "offline": 1, "realtime": 1}
     own = sum(counts[stream.way.mode] for stream in streams)
     return num_frames * (own + repeats * len(_list_passes(streams, base_passes)))
 
 
 class _Pass(NamedTuple):
-    """A way over all frames, in one of the modes it can be run in."""
+    """A way over all frames, in one of the modes that can run it."""
 
     way: Way
     mode: Mode
 
 
 def _list_passes(streams: Sequence[Stream], base_passes: bool) -> list[_Pass]:
-    """What is timed over whole passes: offline, and for comparison the base network and online beside it.
+    """The passes to time: offline, and for comparison the base network and online.
 
-    Offline computes several frames at once where that is faster. So may the base network: it runs both ways.
+    Offline computes several frames at once where that is faster. So may the base network: it is timed in both modes.
     """
     ways = [stream.way for stream in streams]
     chosen: dict[_Pass, None] = {}
@@ -193,7 +267,7 @@ def _measure_passes(
     progress: Callable[[Way, int], None],
     base_passes: bool,
 ) -> dict[Way, Times]:
-    """Whole passes, of a way in several modes the fastest one. Each offline stream first runs once, uncounted."""
+    """Time whole passes; where a way has two, the faster counts. Each offline stream first runs once untimed."""
     opened = {stream.way: stream for stream in streams}
     passes, videos = _list_passes(streams, base_passes), split_videos(clip)
 

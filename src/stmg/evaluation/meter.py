@@ -1,4 +1,4 @@
-"""Meters: everything that one stream gives and costs, added up frame by frame into its row."""
+"""Meters: accuracy and cost of one stream, added up frame by frame into its row."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from stmg.video.labels import Labels
 
 
 class Answer(NamedTuple):
-    """What a stream gave for a frame."""
+    """A stream's result for a frame, and where its labels come from."""
 
     result: FrameResult
     distance: int
-    """Frames to the one that the labels come from."""
+    """Frames to the computed frame that the labels come from."""
     computed: bool
-    """True if the frame was given to the network."""
+    """True if the network started on this frame."""
 
 
 class Meter:
@@ -36,9 +36,9 @@ class Meter:
         self.counts = ConfusionMatrix(num_classes)
         self.levels: Counter[Level] = Counter()
         self.costs: list[Cost | None] = []
-        """Executed by each frame; None where it is not known."""
+        """Of each frame; None where it cannot be counted."""
         self.kept_shares: list[float] = []
-        """Of each partial frame, the share of the blocks that ran."""
+        """Share of the blocks that ran, of each partial frame."""
 
     def add(self, result: FrameResult, truth: Labels | None) -> None:
         if truth is not None:
@@ -59,12 +59,12 @@ class Meter:
 
     @property
     def cost(self) -> Cost | None:
-        """Executed by a mean frame; None where it cannot be counted."""
+        """Of a mean frame; None where it cannot be counted."""
         return mean_cost(self.costs)
 
     @property
     def kept_share(self) -> float:
-        """Of the blocks on partial frames, those that ran, in percent; NaN without partial frames."""
+        """Share of the blocks that ran on partial frames, in percent; NaN without partial frames."""
         return 100 * float(np.mean(self.kept_shares)) if self.kept_shares else float("nan")
 
     def macs_share(self, whole: Cost | None) -> float:
@@ -76,7 +76,7 @@ class Meter:
         return 100 * self.levels[level] / max(1, self.num_frames)
 
     def row(self, way: Way, settings: str = "") -> Row:
-        """What was added up, as a row."""
+        """The sums as a row."""
         return Row(
             way=way,
             settings=settings,
@@ -89,10 +89,12 @@ class Meter:
 
 
 class DetailedMeter(Meter):
-    """A meter that also compares with the base network on the same frames, by class, boundary, time and distance."""
+    """A meter that also compares with the base network on the same frames: by class, boundary, time and distance."""
 
-    def __init__(self, num_classes: int) -> None:
+    def __init__(self, class_names: Sequence[str]) -> None:
+        num_classes = len(class_names)
         super().__init__(num_classes)
+        self.class_names = class_names
         self.boundary = BoundaryIou(num_classes)
         self.consistency = Consistency(num_classes)
         self.agreement = ConfusionMatrix(num_classes)
@@ -100,13 +102,13 @@ class DetailedMeter(Meter):
         self._distances = self._computed = self._stale = 0
 
     def start_video(self) -> None:
-        """The next frame does not follow from the last one."""
+        """Say that the next frame does not follow from the last one."""
         self.consistency.forget()
 
     def add_beside(
         self, answer: Answer, base: FrameResult, truth: Labels | None, correspondence: Correspondence | None
     ) -> None:
-        """The next frame, beside the base network's result of it."""
+        """Add the next frame, beside the base network's result for it."""
         labels = answer.result.labels
         self.add(answer.result, truth)
         self.consistency.add(labels, correspondence)
@@ -120,13 +122,13 @@ class DetailedMeter(Meter):
             at_distance = self.by_distance.setdefault(answer.distance, _DistanceCounts(self.counts.num_classes))
             at_distance.add(labels, base.labels, truth)
 
-    def detailed_row(self, way: Way, class_names: Sequence[str], settings: str = "") -> Row:
-        """What was added up, as a row; that of the base network itself has nothing by distance."""
+    def row(self, way: Way, settings: str = "") -> Row:
+        """The sums as a row; that of the base network itself has nothing by distance."""
         frames = max(1, self.num_frames)
-        classes = zip(class_names, self.counts.iou(), strict=True)
+        classes = zip(self.class_names, self.counts.iou(), strict=True)
         labeled = sum(each.num_frames for each in self.by_distance.values())
         return replace(
-            self.row(way, settings),
+            super().row(way, settings),
             classes=tuple(ClassIou(name, percent(float(iou))) for name, iou in classes),
             boundary_iou=percent(self.boundary.mean()),
             consistency=percent(self.consistency.mean_iou()),
@@ -152,13 +154,13 @@ class _DistanceCounts:
         self.num_frames += 1
 
     def score(self, distance: int, labeled: int) -> DistanceScore:
-        """Of `labeled` frames at all distances together."""
+        """labeled: frames with labels, at all distances together."""
         share = round(100 * self.num_frames / labeled, 2)
         return DistanceScore(distance, share, percent(self.stream.mean_iou()), percent(self.base.mean_iou()))
 
 
 def mean_cost(costs: Sequence[Cost | None]) -> Cost | None:
-    """Of a mean frame; None where one of them cannot be counted, or there is none."""
+    """The mean cost of frames; None if one cannot be counted, or there are none."""
     total = Cost()
     for cost in costs:
         if cost is None:

@@ -11,7 +11,7 @@ import numpy as np
 from stmg.errors import explain_missing
 from stmg.evaluation.fronts import Point, correlation, group_ways, pareto_front, pruning_points
 from stmg.evaluation.results import BenchmarkResult, EvaluationResult, Result, SizeBenchmark, TuneResult
-from stmg.evaluation.rows import FrameRecord, Row
+from stmg.evaluation.rows import FrameRecord, Row, percent_change
 from stmg.evaluation.way import BASE, ONLINE, Way, format_size
 from stmg.outputs.timeline import LEVEL_COLORS
 from stmg.streaming.motion import DIS_LEVELS
@@ -29,7 +29,7 @@ PAPER_POINTS = {
     "DDRNet-23-slim": (77.6, 108.2),
     "STMG-DDR23-slim": (76.2, 116.0),
 }
-"""What the paper reports for Cityscapes: mIoU, and FPS on its GPU."""
+"""Reported in the paper for Cityscapes: mIoU, and FPS on its GPU."""
 
 
 class Plot(NamedTuple):
@@ -41,7 +41,7 @@ class Plot(NamedTuple):
 
 
 def draw_plots(result: Result) -> list[Plot]:
-    """Everything that can be drawn from a result."""
+    """All plots of a result; ablations have none."""
     if isinstance(result, EvaluationResult):
         return evaluation_plots(result)
     if isinstance(result, BenchmarkResult):
@@ -81,10 +81,10 @@ def plot_latency(rows: Sequence[Row]) -> bytes:
 
 
 def plot_pareto(rows: Sequence[Row]) -> bytes:
-    """mIoU against FPS with the front of what nothing beats in both; the paper's points apart, marked as such.
+    """mIoU against FPS, with the Pareto front; the paper's points beside it.
 
-    One way at several strides or budgets is one line. Other runtimes have no baselines of their own here: an arrow
-    leads from their base to each mode.
+    One way at several strides or budgets is one line. Exports have no baselines of their own: an arrow leads from their
+    base to each mode.
     """
     figure = Figure(figsize=(12, 6), layout="constrained")
     measured, reported = figure.subplots(1, 2, width_ratios=(1.6, 1))
@@ -124,14 +124,14 @@ def plot_pareto(rows: Sequence[Row]) -> bytes:
 
 
 def plot_gains(rows: Sequence[Row]) -> bytes:
-    """What is lost against what is gained: one line for each way over strides and budgets, hollow on exports."""
+    """Change of mIoU against gain in FPS: one line for each way over strides and budgets, hollow on exports."""
     figure, axes = make_figure((9, 5))
     accuracy = {row.way: row.miou for row in rows}
     points: dict[Way, Point] = {}
     for row in rows:
-        base = accuracy.get(row.way.reference)
-        if row.miou is not None and base and row.way.kind not in ("base", "other-model"):
-            points[row.way] = (100 * (row.miou / base - 1), row.gain)
+        changed = percent_change(row.miou, accuracy.get(row.way.reference))
+        if changed is not None and row.way.kind not in ("base", "other-model"):
+            points[row.way] = (changed, row.gain)
     axes.axhline(0, color=BASE_COLOR, linewidth=0.8)
     colors = iter(COLORS * len(points))
     families: dict[str, str] = {}
@@ -150,12 +150,12 @@ def plot_gains(rows: Sequence[Row]) -> bytes:
 
 
 def _color(kind: str) -> str | None:
-    """The color of what always has the same one."""
+    """The color of the base and of each mode; None for others."""
     return BASE_COLOR if kind == "base" else MODE_COLORS.get(kind)
 
 
 def _detail(way: Way) -> str:
-    """What tells a way apart from the others of its line."""
+    """The label of a way among the others of its line."""
     if way.kind in MODE_COLORS:
         return "as shipped" if way.budget is None else f"{way.budget:g}"
     return "" if way.stride is None else f"{way.stride}"
@@ -197,7 +197,7 @@ def plot_classes(base: Row, modes: Sequence[Row]) -> bytes:
 
 
 def plot_distances(modes: Sequence[Row]) -> bytes:
-    """mIoU against the distance from what was computed, and the base network's on the same frames."""
+    """mIoU against the distance from the computed frame, and the base network's on the same frames."""
     figure, axes = make_figure((7, 3.6))
     for mode in modes:
         color, alpha = MODE_COLORS[mode.way.mode], _alpha(mode)

@@ -1,4 +1,4 @@
-"""Report: one page, whole in itself, from what `evaluate`, `benchmark`, `ablate` and `tune` wrote."""
+"""Report: one page, with its pictures inside, from the results of `evaluate`, `benchmark`, `ablate` and `tune`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stmg.evaluation.results import (
     SizeBenchmark,
     TuneResult,
 )
-from stmg.evaluation.rows import Row
+from stmg.evaluation.rows import Row, percent_of_macs
 from stmg.evaluation.tables import result_tables
 from stmg.evaluation.text_table import change, number
 from stmg.evaluation.way import BASE, OFFLINE, ONLINE, format_size
@@ -67,7 +67,7 @@ def render_markdown(results: Sequence[Result]) -> str:
 
 
 def summarize(results: Sequence[Result]) -> list[str]:
-    """Each result in a line; ablations speak for themselves."""
+    """A line or so for each result; none for ablations."""
     lines = []
     for result in results:
         if isinstance(result, EvaluationResult):
@@ -106,8 +106,9 @@ def _summarize_evaluation(result: EvaluationResult, stream: Row) -> str:
     how = ", ".join(filter(None, (stream.name, stream.settings)))
     text = f"{result.model} on {result.data} {result.split}, {how}: {measure} {number(part)} instead of "
     text += f"{number(whole)} ({change(part, whole)})"
-    if base.cost is not None and stream.cost is not None and base.cost.macs:
-        text += f" at {100 * stream.cost.macs / base.cost.macs:.1f} % of the MACs"
+    macs = percent_of_macs(stream.cost, base.cost)
+    if macs is not None:
+        text += f" at {macs:.1f} % of the MACs"
     return text
 
 

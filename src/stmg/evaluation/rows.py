@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from stmg.errors import require
 from stmg.evaluation.way import Way
@@ -14,6 +17,16 @@ from stmg.streaming.schedulers import Level
 def percent(share: float) -> float | None:
     """A share from 0 to 1 in percent, rounded as results give it; None for NaN."""
     return None if math.isnan(share) else round(100 * share, 3)
+
+
+def percent_change(value: float | None, base: float | None) -> float | None:
+    """How far a value is from another, in percent of that; None if either is missing."""
+    return None if value is None or not base else 100 * (value / base - 1)
+
+
+def percent_of_macs(cost: FrameCost | None, base: FrameCost | None) -> float | None:
+    """The MACs of a mean frame in percent of the base network's; None where they cannot be counted."""
+    return None if cost is None or base is None or not base.macs else 100 * cost.macs / base.macs
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,11 @@ class Latency:
     p50_ms: float
     p95_ms: float
     max_ms: float
+
+    @classmethod
+    def of(cls, times: Sequence[float]) -> Latency:
+        middle, high = np.percentile(times, (50, 95))
+        return cls(round(float(middle), 3), round(float(high), 3), round(max(times), 3))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Speed: ways in turns over the same frames, so that all meet the same machine, with the range over repeats."""
+"""Times of ways that take turns over the same frames, so that all meet the same machine, and figures from them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from stmg.streaming.cost import Cost
 from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import Level
 
-WARM_UP = 8  # frames of each way that do not count
-MIN_CALLS = 5  # of what is timed call by call
-TURN = 25  # frames that a way gets before the next one has its turn
+WARM_UP = 8  # frames of each way before times count
+MIN_CALLS = 5  # of a function timed alone
+TURN = 25  # frames of a way before it is the next one's turn
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -31,10 +31,10 @@ class Times:
 
     repeats: list[list[float]] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
-    """Of the frames of one repeat; each repeat decides alike."""
+    """Of the frames of one repeat; they are the same in each."""
     costs: list[Cost | None] = field(default_factory=list)
     walls: list[float] = field(default_factory=list)
-    """Milliseconds of each repeat by the clock on the wall, of a way that works on several frames at once."""
+    """Wall time of each repeat in milliseconds, of a way that works on several frames at once; else empty."""
 
     @property
     def all(self) -> list[float]:
@@ -42,7 +42,7 @@ class Times:
 
     @property
     def undisturbed(self) -> list[float]:
-        """Of each frame the fastest repeat: what the machine does besides meets a frame once, not every time."""
+        """The fastest repeat of each frame: other work of the machine seldom hits the same frame in each."""
         return [min(times) for times in zip(*self.repeats, strict=True)]
 
     def fps(self, extra_ms: float = 0.0) -> list[float]:
@@ -58,7 +58,7 @@ class Times:
         return [ms for repeat in self.repeats for ms, at in zip(repeat, self.levels, strict=True) if at is level]
 
     def cost(self) -> Cost | None:
-        """Executed by a mean frame; None where it cannot be counted."""
+        """Of a mean frame; None where it cannot be counted."""
         return mean_cost(self.costs)
 
     def relative_to(self, base: Times, extra_ms: float = 0.0) -> Timing:
@@ -81,11 +81,9 @@ class Times:
             carry_overhead=round(float(np.median(carried)) / float(np.median(base.all)), 4) if carried else None,
             slowest_frame=None if slowest is None else round(slowest, 4),
             end_to_end_fps=round(float(np.median(self.fps(extra_ms))), 3),
-            latency=summarize_latency(self.all),
+            latency=Latency.of(self.all),
             levels=tuple(
-                LevelLatency(
-                    level, round(100 * self.levels.count(level) / len(self.levels), 2), summarize_latency(times)
-                )
+                LevelLatency(level, round(100 * self.levels.count(level) / len(self.levels), 2), Latency.of(times))
                 for level, times in levels.items()
             ),
         )
@@ -98,13 +96,14 @@ def time_interleaved(
     on_frame: Callable[[Way, int, int, FrameResult], None] | None = None,
     starts: Collection[int] = (0,),
 ) -> dict[Way, Times]:
-    """Step each stream over all frames, `repeats` times, in turns; `on_frame` gets its way, repeat, index and result.
+    """Step each stream over all frames, `repeats` times, in turns.
 
-    `starts` are the frames at which a video begins.
+    on_frame: called with the way, repeat, index and result of each frame.
+    starts: the frames at which a video begins.
     """
     steppers = {stream.way: stream.stepper for stream in streams}
     for stepper in steppers.values():
-        _warm_up(stepper, frames)
+        warm_up(stepper, frames)
     times = {way: Times() for way in steppers}
     order = deque(steppers)
     for repeat in range(repeats):
@@ -133,7 +132,8 @@ def time_passes(
 ) -> dict[Name, Times]:
     """Time whole streams one after the other, `repeats` times, by the wall clock; the order rotates.
 
-    For what works on several frames at once and cannot be stepped. `on_pass` gets the name after each pass.
+    For streams that work on several frames at once and cannot be stepped. `on_pass` is called with the name after each
+    pass.
     """
     times = {name: Times() for name in streams}
     order = deque(streams)
@@ -150,15 +150,15 @@ def time_passes(
     return times
 
 
-def _warm_up(stepper: Stepper, frames: Sequence[Any]) -> None:
-    """A few frames that do not count."""
+def warm_up(stepper: Stepper, frames: Sequence[Any]) -> None:
+    """Step over a few frames before times count."""
     stepper.reset()
     for frame in frames[:WARM_UP]:
         stepper.step(frame)
 
 
 def mean_ms(run: Callable[[], Any], seconds: float = 1.0) -> float:
-    """Mean milliseconds of a call, over so many seconds."""
+    """Mean milliseconds of a call, repeated for so many seconds."""
     run()
     durations: list[float] = []
     while len(durations) < MIN_CALLS or sum(durations) < seconds:
@@ -168,13 +168,7 @@ def mean_ms(run: Callable[[], Any], seconds: float = 1.0) -> float:
     return 1000 * float(np.mean(durations))
 
 
-def summarize_latency(times: Sequence[float]) -> Latency:
-    middle, high = np.percentile(times, (50, 95))
-    return Latency(round(float(middle), 3), round(float(high), 3), round(max(times), 3))
-
-
 def median_ratio(ratios: Sequence[float]) -> float:
-    """The median of ratios of the same repeat."""
     return round(float(np.median(ratios)), 4)
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from stmg.errors import DataError, SettingsError
 from stmg.evaluation.baselines import HalfResolution, WarpedLogits
-from stmg.evaluation.clips import Clip
-from stmg.evaluation.delayed import DelayedExecutor, LastFinished
-from stmg.evaluation.inputs import Subject, check_classes, count_classes, open_model, takes_size
-from stmg.evaluation.meter import Answer
+from stmg.evaluation.inputs import Clip, Subject, check_classes, count_classes, open_model, takes_size
 from stmg.evaluation.way import (
     BASE,
     EVERY_FRAME,
@@ -29,12 +25,10 @@ from stmg.models.spec import ModelSpec
 from stmg.runtimes.exported import ExportedRuntime
 from stmg.runtimes.graph import GraphRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.cost import Cost
 from stmg.streaming.result import FrameResult
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.schedulers import DriftBudget, Level
+from stmg.streaming.schedulers import DriftBudget
 from stmg.streaming.settings import Mode
-from stmg.video.frames import Frame
 
 COPY_STRIDES = (2, 3, 5)
 WARP_STRIDES = (2, 3, 5, 10)
@@ -89,66 +83,6 @@ def open_way(way: Way, segmenter: VideoSegmenter, *, scored: bool = True, spec: 
     else:
         stepper = apply_way(way, segmenter)
     return Stream(way, stepper, scored, spec)
-
-
-def play(stream: Stream, frames: Iterator[Frame], base: Callable[[], FrameResult] | None = None) -> Iterator[Answer]:
-    """The answer to each frame of a video, from a fresh start; offline, answers come later than their frames.
-
-    base: gives the base network's result of the newest frame, which copied labels are made of.
-    """
-    way = stream.way
-    if way.mode == "offline":
-        yield from _play_offline(stream, frames)
-    elif way.intervals is None:
-        yield from _play_online(stream, frames)
-    elif way.kind == "copied-labels":
-        assert base is not None, way
-        yield from _play_copied(way.intervals, frames, base)
-    else:
-        yield from _play_realtime(stream, way.intervals, frames)
-
-
-def _play_online(stream: Stream, frames: Iterator[Frame]) -> Iterator[Answer]:
-    stream.stepper.reset()
-    distance = 0
-    for frame in frames:
-        result = stream.stepper.step(frame)
-        distance = 0 if result.level is Level.KEY else distance + 1
-        yield Answer(result, distance, result.level is not Level.CARRY)
-
-
-def _play_offline(stream: Stream, frames: Iterator[Frame]) -> Iterator[Answer]:
-    with closing(stream.segmenter.stream(frames, mode="offline")) as results:  # type: ignore[type-var]
-        for result in results:
-            yield Answer(result, result.anchor_distance, result.level is not Level.CARRY)
-
-
-def _play_realtime(stream: Stream, intervals: int, frames: Iterator[Frame]) -> Iterator[Answer]:
-    """Realtime with a network that takes so many frame intervals."""
-    executor = DelayedExecutor(intervals)
-    before = 0
-
-    def tick() -> Iterator[Frame]:
-        nonlocal before
-        for frame in frames:
-            before = executor.num_runs
-            executor.tick()
-            yield frame
-
-    for result in stream.segmenter.stream(tick(), mode="realtime", executor=executor):
-        yield Answer(result, result.anchor_distance, executor.num_runs > before)
-
-
-def _play_copied(intervals: int, frames: Iterator[Frame], base: Callable[[], FrameResult]) -> Iterator[Answer]:
-    """The last labels that a network of so many frame intervals has finished, shown as they are."""
-    last = LastFinished(intervals)
-    for _ in frames:
-        whole = base()
-        labels, age, started = last.show(whole.labels)
-        level = Level.CARRY if age else Level.KEY
-        count_cost = whole.count_cost if started else Cost
-        result = replace(whole, labels=labels, level=level, anchor_distance=age, count_cost=count_cost)
-        yield Answer(result, age, started)
 
 
 def open_streams(

@@ -1,4 +1,4 @@
-"""The tables of any result, as views of its rows: each is a list of columns."""
+"""The tables of any result, as views of its rows: each a list of columns."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from stmg.evaluation.text_table import (
     Columns,
     TextTable,
     change,
+    gmacs,
+    gmacs_without_head,
     macs_share,
     make_table,
     mark_interrupted,
+    million_params,
     number,
-    of_cost,
     ratio,
 )
 from stmg.evaluation.way import format_size
@@ -45,32 +47,13 @@ def result_tables(result: Result) -> list[TextTable]:
 
 
 def benchmark_tables(result: BenchmarkResult, run: SizeBenchmark) -> list[TextTable]:
-    """Accuracy and speed; latency; cost; each level apart; whole passes; realtime: at one size."""
-    base = run.rows[0]
-    timed: list[TextTable] = [_speed_table(result, run), _latency_table(result, run), _cost_table(run)]
-    headings = ("", "level", "share", "p50 ms", "p95 ms", "max ms")
-    levels = TextTable(f"Each level, {format_size(run.size)}", headings)
-    for row in run.rows:
-        for at in row.timing.levels if row.timing else ():
-            levels.add(row.name, at.level, number(at.share, 0, " %"), *_latency_cells(at.latency, 2))
-    tables = [*timed, levels]
-    if run.passes:
-        columns: Columns = {
-            "": lambda row: row.name,
-            "FPS": lambda row: number(row.fps, 1),
-            "FPS range": lambda row: _range(row.timing.fps_range if row.timing else None, 1),
-            "gain": lambda row: ratio(row.gain),
-            "gain range": lambda row: _range(row.timing.gain_range if row.timing else None),
-        }
-        title = f"Whole passes by the clock on the wall, {format_size(run.size)}"
-        note = f"{result.repeats} passes over all frames each, in turns; ratios within a repeat"
-        tables.append(make_table(title, run.passes, columns, note=note))
-    if run.realtime:
-        tables.append(_live_table(run, base))
-    return tables
+    """Of one size: accuracy and speed; latency; cost; each level; whole passes; realtime."""
+    tables = [speed_table(result, run), _latency_table(result, run), _cost_table(run), _level_table(run)]
+    tables += [_pass_table(result, run)] if run.passes else []
+    return tables + live_tables(run)
 
 
-def _speed_table(result: BenchmarkResult, run: SizeBenchmark) -> TextTable:
+def speed_table(result: BenchmarkResult, run: SizeBenchmark) -> TextTable:
     title = f"{result.model} on {result.source}, {format_size(run.size)}, {run.frames} frames, {result.repeats} repeats"
     turns = f"in turns of {run.frames_per_turn} frames"
     if run.passes:
@@ -114,11 +97,9 @@ def _cost_table(run: SizeBenchmark) -> TextTable:
     reading = "rendering is not counted" if run.read_ms is None else f"reading takes {run.read_ms:.1f} ms"
     columns: Columns = {
         "": lambda row: row.name,
-        "GMACs": lambda row: number(of_cost(lambda cost: cost.macs / 1e9)(row), missing=NOT_COUNTED),
-        "without head": lambda row: number(
-            of_cost(lambda cost: cost.macs_without_head / 1e9)(row), missing=NOT_COUNTED
-        ),
-        "M params": lambda row: number(of_cost(lambda cost: cost.params / 1e6)(row)),
+        "GMACs": lambda row: number(gmacs(row), missing=NOT_COUNTED),
+        "without head": lambda row: number(gmacs_without_head(row), missing=NOT_COUNTED),
+        "M params": lambda row: number(million_params(row)),
         "MACs gain": lambda row: ratio(row.timing.expected_gain if row.timing else None),
         "reached": lambda row: number(row.timing.gain_reached if row.timing else None),
         "peak MB": lambda row: number(None if row.peak_memory is None else row.peak_memory / 1e6, 0),
@@ -128,18 +109,45 @@ def _cost_table(run: SizeBenchmark) -> TextTable:
     return make_table(f"Cost of a mean frame, {format_size(run.size)}", run.rows, columns, note=note)
 
 
-def _live_table(run: SizeBenchmark, base: Row) -> TextTable:
+def _level_table(run: SizeBenchmark) -> TextTable:
+    headings = ("", "level", "share", "p50 ms", "p95 ms", "max ms")
+    table = TextTable(f"Each level, {format_size(run.size)}", headings)
+    for row in run.rows:
+        for at in row.timing.levels if row.timing else ():
+            table.add(row.name, at.level, number(at.share, 0, " %"), *_latency_cells(at.latency, 2))
+    return table
+
+
+def _pass_table(result: BenchmarkResult, run: SizeBenchmark) -> TextTable:
+    columns: Columns = {
+        "": lambda row: row.name,
+        "FPS": lambda row: number(row.fps, 1),
+        "FPS range": lambda row: _range(row.timing.fps_range if row.timing else None, 1),
+        "gain": lambda row: ratio(row.gain),
+        "gain range": lambda row: _range(row.timing.gain_range if row.timing else None),
+    }
+    title = f"Whole passes by the clock on the wall, {format_size(run.size)}"
+    note = f"{result.repeats} passes over all frames each, in turns; ratios within a repeat"
+    return make_table(title, run.passes, columns, note=note)
+
+
+def live_tables(run: SizeBenchmark) -> list[TextTable]:
+    """The table of realtime streams; none if there were none."""
+    if not run.realtime:
+        return []
     note = "latency of every frame but the first, which waits for the network; age: frames since the one that the "
     note += "labels come from; runs: of the network; mIoU is that of what is on the screen at each frame"
     headings = ("", "mIoU", "change", "p50 ms", "p95 ms", "max ms", "mean age", "p95 age", "runs", "drops")
-    table = TextTable("", headings, note=note)
+    first = run.realtime[0]
+    assert first.live is not None, first.way
+    title = f"Realtime, {format_size(run.size)}, {first.frames} frames at {first.live.rate:g} per second"
+    table = TextTable(title, headings, note=note)
     for row in run.realtime:
         live = row.live
         assert live is not None, row.way
-        table.title = f"Realtime, {format_size(run.size)}, {row.frames} frames at {live.rate:g} per second"
         ages = (number(live.mean_age, 1), number(live.p95_age, 0), str(live.network_runs), str(live.dropped))
-        table.add(row.name, number(row.miou), change(row.miou, base.miou), *_latency_cells(live.latency), *ages)
-    return table
+        table.add(row.name, number(row.miou), change(row.miou, run.rows[0].miou), *_latency_cells(live.latency), *ages)
+    return [table]
 
 
 def ablation_tables(result: AblationResult) -> list[TextTable]:
@@ -155,7 +163,7 @@ def ablation_tables(result: AblationResult) -> list[TextTable]:
         "mIoU": lambda row: number(row.miou) + ("" if row.miou_std is None else f" ± {row.miou_std:.2f}"),
         "change": lambda row: change(row.miou, base.miou),
         "MACs": lambda row: macs_share(row.cost, base.cost),
-        "params": lambda row: number(of_cost(lambda cost: cost.params / 1e6)(row), unit=" M"),
+        "params": lambda row: number(million_params(row), unit=" M"),
         "key": lambda row: number(row.share(Level.KEY), 0, " %"),
         "blocks": lambda row: number(row.kept_blocks, 0, " %"),
     }

@@ -1,4 +1,4 @@
-"""Tables of text, narrow enough for 80 columns, for the screen, Markdown and HTML; and how figures are written."""
+"""Tables of text, narrow enough for 80 columns, for the screen, Markdown and HTML; and the format of their figures."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from stmg.evaluation.results import Result
-from stmg.evaluation.rows import FrameCost, Row
+from stmg.evaluation.rows import FrameCost, Row, percent_change, percent_of_macs
 
 NOTHING = "-"
 Columns = Mapping[str, Callable[[Row], str]]
-"""What a table says of each row, by heading."""
-NOT_COUNTED = "not counted"  # MACs of a network that cannot be looked into
+"""The text of a cell from its row, by the heading of the column."""
+NOT_COUNTED = "not counted"  # MACs of a network whose operations cannot be seen
 
 
 @dataclass
@@ -63,16 +63,11 @@ class TextTable:
 
 
 def make_table(title: str, rows: Iterable[Row], columns: Columns, *, note: str = "") -> TextTable:
-    """A line for each row."""
+    """A table with a line for each row."""
     table = TextTable(title, tuple(columns), note=note)
     for row in rows:
         table.add(*(cell(row) for cell in columns.values()))
     return table
-
-
-def of_cost(value: Callable[[FrameCost], float]) -> Callable[[Row], float | None]:
-    """A figure of a row's cost; None where that was not counted."""
-    return lambda row: None if row.cost is None else value(row.cost)
 
 
 def number(value: float | None, digits: int = 2, unit: str = "", missing: str = NOTHING) -> str:
@@ -85,17 +80,28 @@ def ratio(value: float | None) -> str:
 
 
 def change(value: float | None, base: float | None, digits: int = 2) -> str:
-    """How far a figure is from another, in percent of that."""
-    return NOTHING if value is None or not base else f"{100 * (value / base - 1):+.{digits}f} %"
+    """How far a figure is from another, in percent of that, with its sign."""
+    changed = percent_change(value, base)
+    return NOTHING if changed is None else f"{changed:+.{digits}f} %"
 
 
 def macs_share(cost: FrameCost | None, base: FrameCost | None, digits: int = 1) -> str:
     """The MACs of a mean frame in percent of the base network's."""
-    if cost is None or base is None or not base.macs:
-        return NOT_COUNTED
-    return number(100 * cost.macs / base.macs, digits, " %")
+    return number(percent_of_macs(cost, base), digits, " %", NOT_COUNTED)
+
+
+def gmacs(row: Row) -> float | None:
+    return None if row.cost is None else row.cost.macs / 1e9
+
+
+def gmacs_without_head(row: Row) -> float | None:
+    return None if row.cost is None else row.cost.macs_without_head / 1e9
+
+
+def million_params(row: Row) -> float | None:
+    return None if row.cost is None else row.cost.params / 1e6
 
 
 def mark_interrupted(result: Result) -> str:
-    """What the title of a result's first table ends with."""
+    """The end of the title of a result's first table."""
     return ", interrupted" if result.interrupted else ""

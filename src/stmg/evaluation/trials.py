@@ -10,30 +10,30 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.evaluation.clips import Clip
-from stmg.evaluation.delayed import DelayedExecutor
-from stmg.evaluation.inputs import Subject, check_classes, count_classes
-from stmg.evaluation.measure import measure_speed
-from stmg.evaluation.replay import Replay
+from stmg.evaluation.inputs import Clip, Subject, check_classes, count_classes
+from stmg.evaluation.live import DelayedExecutor
+from stmg.evaluation.measure import measure_ways
 from stmg.evaluation.rows import Latency, Row, Timing, percent
-from stmg.evaluation.speed import mean_ms, summarize_latency
+from stmg.evaluation.speed import mean_ms
 from stmg.evaluation.streams import Stream, open_way
 from stmg.evaluation.way import BASE, Way, apply_way
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.audit import compare
-from stmg.streaming.flow import warp
+from stmg.streaming.flow import Flow, Map, warp
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.realtime import RealtimeStream
 from stmg.streaming.result import FrameResult
+from stmg.streaming.runtime import Output, Runtime
 from stmg.streaming.schedulers import Level
 from stmg.streaming.tracker import estimate_step
 from stmg.streaming.working_size import shrink
-from stmg.video.frames import Frame
+from stmg.video.frames import Frame, Image
 from stmg.video.labels import Labels, resize_labels
 
 
@@ -42,6 +42,44 @@ class Segment(NamedTuple):
 
     start: int
     stop: int
+
+
+class Replay(Runtime):
+    """A runtime that gives remembered answers of a network, by the array that holds the image."""
+
+    one_at_a_time = False
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._logits: dict[int, Any] = {}
+        self.input_size, self.num_classes = runtime.input_size, runtime.num_classes
+        self.foreground = runtime.foreground
+
+    @property
+    def description(self) -> str:
+        return f"replay of {self._runtime.description}"
+
+    def remember(self, image: Image, logits: Any) -> None:
+        """Keep the answer to an image, which must outlive this object."""
+        self._logits[id(image)] = logits
+
+    def prepare(self, image: Image) -> int:
+        return id(image)
+
+    def full(self, prepared: int) -> Output:
+        return Output(self._logits[prepared])
+
+    def fuse(self, now: Any, before: Any, flow: Flow | None, share: Map) -> Any:
+        return self._runtime.fuse(now, before, flow, share)
+
+    def labels(self, logits: Any, size: tuple[int, int]) -> Labels:
+        return self._runtime.labels(logits, size)
+
+    def probability(self, logits: Any, size: tuple[int, int]) -> Map | None:
+        return self._runtime.probability(logits, size)
+
+    def logits_array(self, logits: Any) -> NDArray[np.float32] | None:
+        return self._runtime.logits_array(logits)
 
 
 @dataclass(frozen=True)
@@ -117,7 +155,7 @@ class Trials:
         if way.kind == "base":
             whole = [each for part in parts for each in candidate.labels[part.start : part.stop]]
             times = [ms for part in parts for ms in candidate.times[part.start : part.stop]]
-            return self._row(way, parts, whole, len(whole), base_ms, summarize_latency(times))
+            return self._row(way, parts, whole, len(whole), base_ms, Latency.of(times))
         settings = apply_way(way, candidate.subject.segmenter).settings
         results: list[list[FrameResult]] = []
         runs, spent = 0, 0.0
@@ -137,18 +175,18 @@ class Trials:
                 started = time.perf_counter()
                 results.append(list(player.stream(frames, mode=way.mode)))
                 spent += 1000 * (time.perf_counter() - started)
-                runs += sum(result.level is Level.KEY for result in results[-1])
+                runs += sum(result.computed for result in results[-1])
         labels = [result.labels for some in results for result in some]
         if way.mode == "realtime":
             assert self.rate is not None
-            latencies = [result.latency_ms for some in results for result in some[1:]]
-            answer = min(self.rate, 1000 / max(float(np.mean(latencies)), 1e-3))
-            return self._row(way, parts, labels, runs, 1000 / answer, summarize_latency(latencies))
+            latencies = [result.latency_ms for some in results for result in some[1:]]  # the first frame waits
+            fps = min(self.rate, 1000 / max(float(np.mean(latencies)), 1e-3))
+            return self._row(way, parts, labels, runs, 1000 / fps, Latency.of(latencies))
         # A replayed key frame still takes its argmax, which the network's own time has in it.
         extra = base_ms - candidate.argmax_ms
-        mean = spent / len(labels) + runs / len(labels) * max(0.0, extra)
-        latencies = [result.latency_ms + extra * (result.level is Level.KEY) for some in results for result in some]
-        return self._row(way, parts, labels, runs, mean, summarize_latency(latencies))
+        frame_ms = spent / len(labels) + runs / len(labels) * max(0.0, extra)
+        latencies = [result.latency_ms + extra * result.computed for some in results for result in some]
+        return self._row(way, parts, labels, runs, frame_ms, Latency.of(latencies))
 
     def measure(self, candidate: Candidate, way: Way, parts: Sequence[Segment]) -> Row:
         """What a way gives with the network running, in turns with the first model on every frame."""
@@ -162,20 +200,20 @@ class Trials:
             if of == way:
                 results[index] = result
 
-        speeds = measure_speed(streams, clip, 1, keep, base_passes=False)
+        measured = measure_ways(streams, clip, 0, on_result=keep, base_passes=False)  # scored below, by `_score`
         labels = [results[index].labels for index in range(len(clip.frames))]
-        base_ms = 1000 / speeds.stepped[BASE].fps()[0]
-        if way in speeds.live:
-            live = speeds.live[way].live
+        base_ms = 1000 / measured.stepped[BASE].fps()[0]
+        if way in measured.live:
+            live = measured.live[way]
             return self._row(way, parts, labels, live.network_runs, 1000 / live.rate, live.latency, base_ms)
         runs = sum(result.level is Level.KEY for result in results.values())
-        times = speeds.of(way)
-        return self._row(way, parts, labels, runs, 1000 / times.fps()[0], summarize_latency(times.all), base_ms)
+        times = measured.times(way)
+        return self._row(way, parts, labels, runs, 1000 / times.fps()[0], Latency.of(times.all), base_ms)
 
     def _open(self, candidate: Candidate, way: Way) -> Stream:
         size = candidate.subject.size
         own = None if size == self.clip.frames[0].size else size
-        return open_way(way, candidate.subject.segmenter.another(size=own))
+        return open_way(way, candidate.subject.segmenter.another(size=own), scored=False)
 
     def _row(
         self,

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stmg.errors import SettingsError, VideoError
-from stmg.evaluation.clips import Clip, read_clip
-from stmg.evaluation.inputs import Subject, open_model, read_source_size, takes_size
+from stmg.evaluation.inputs import Clip, Subject, open_model, read_clip, read_source_size, takes_size
 from stmg.evaluation.machine import this_machine
 from stmg.evaluation.results import Goal, TuneResult
 from stmg.evaluation.rows import Row
