@@ -17,7 +17,7 @@ from stmg.errors import FrameError, ModelError, SettingsError, VideoError
 from stmg.networks import build
 from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.torch import TorchRuntime
-from stmg.segmenter import VideoSegmenter, choose_mode
+from stmg.segmenter import VideoSegmenter, mode_of_source
 from stmg.streaming.cost import Cost
 from stmg.streaming.schedulers import DriftBudget, FixedPeriod, Level
 from stmg.streaming.settings import Settings
@@ -333,9 +333,9 @@ def test_the_mode_that_is_not_given_follows_from_scheduler_delay_and_source(tmp_
             ({"scheduler": "paper"}, "online"),
             ({"mode": "realtime"}, "realtime"),
         ):
-            assert choose_mode(Settings(**options), video) == mode
-    assert choose_mode(Settings(), [1, 2]) == "online"
-    assert choose_mode(Settings(delay=4), [1, 2]) == "offline"
+            assert Settings(**options).choose_mode(mode_of_source(video)) == mode
+    assert Settings().choose_mode(mode_of_source([1, 2])) == "online"
+    assert Settings(delay=4).choose_mode(mode_of_source([1, 2])) == "offline"
 
 
 def test_a_frame_by_itself_is_computed_at_the_size_of_a_stream_of_such_frames():
@@ -363,3 +363,46 @@ def test_a_segmenter_is_built_once_when_it_is_loaded(monkeypatch):
     monkeypatch.setattr(VideoSegmenter, "__init__", lambda self, *a, **k: built.append(self) or original(self, *a, **k))
     stmg.load("small-streets", device="cpu", motion="none", settings={"fusion": 0.1})
     assert len(built) == 1
+
+
+def test_an_argument_that_the_mode_of_a_stream_does_not_use_is_refused(tmp_path):
+    path = clip(tmp_path / "clip.mp4", 3)
+    for options, mode, message in (
+        ({"fusion": 0.2}, None, "fusion is for online mode; the mode is offline"),
+        ({"fusion": 0.2}, "realtime", "fusion is for online mode; the mode is realtime"),
+        ({"delay": 4}, "online", "delay is for offline mode; the mode is online"),
+        ({"delay": 4, "scheduler": "paper"}, None, "delay is for offline mode; the mode is online"),
+        (
+            {"partial_scale": 0.5},
+            "online",
+            "partial_scale is for partial frames, and the scheduler (drift|fixed) has none",
+        ),
+    ):
+        for segmenter in (VideoSegmenter(colors, **options), stmg.load("small-streets", **options)):
+            with pytest.raises(SettingsError, match=message):
+                segmenter.stream(path, mode=mode)
+    assert len(list(VideoSegmenter(colors, fusion=0.2).stream(path, mode="online"))) == 3
+    assert len(list(VideoSegmenter(colors, fusion=0.2).another().stream(path))) == 3  # not given for this one
+    assert len(list(VideoSegmenter(colors, settings=Settings(fusion=0.2)).stream(path))) == 3  # for several modes
+    assert len(list(stmg.load("small-streets", settings={"fusion": 0.2}).stream(path))) == 3
+
+
+@pytest.mark.parametrize("options", [{"delay": 4}, {"mode": "offline"}, {"mode": "realtime"}])
+def test_a_frame_by_itself_refuses_what_is_for_other_modes(options):
+    with pytest.raises(SettingsError, match="online"):
+        VideoSegmenter(colors, **options).step(panning(1, SIZE)[0])
+
+
+def test_the_mode_of_a_call_comes_before_that_of_the_settings():
+    results = VideoSegmenter(colors, mode="offline", scheduler="always-key").stream(panning(2, SIZE), mode="online")
+    assert len(list(results)) == 2
+
+
+def test_settings_with_which_a_model_is_opened_are_refused_where_the_network_is_given():
+    for options in ({"runtime": "openvino"}, {"threads": 2}, {"untrained": True}):
+        for given in (options, {"settings": Settings(**options)}):
+            with pytest.raises(SettingsError, match=f"{next(iter(options))} is for stmg.load, which opens a model"):
+                VideoSegmenter(colors, **given)
+    for given in ({"device": "nowhere"}, {"settings": Settings(device="nowhere")}):
+        with pytest.raises(SettingsError, match="nowhere"):
+            VideoSegmenter(build("small", 3), **given)

@@ -28,14 +28,8 @@ from stmg.video.frames import Frame, as_frame, check_color, read_capture
 from stmg.video.sources import FrameSource, VideoSource, open_video
 
 
-def choose_mode(settings: Settings, source: object) -> Mode:
-    """The mode that was given, else the one that follows from the scheduler, the delay or the source."""
-    if settings.mode is not None:
-        return settings.mode
-    if settings.scheduler is not None and settings.scheduler.refreshes:
-        return "online"  # the one mode with partial frames
-    if settings.delay is not None:
-        return "offline"
+def mode_of_source(source: object) -> Mode:
+    """The mode of a source where no setting says another."""
     if not isinstance(source, FrameSource):
         return "online"  # its frames may not be there yet
     return "realtime" if source.live else "offline"
@@ -69,25 +63,27 @@ class VideoSegmenter(Pretrained):
     """
 
     def __init__(self, network: Any, *, settings: Settings | None = None, **options: Any) -> None:
-        for name in options:
-            if name in SETTINGS and SETTINGS[name].group == MODEL and name not in ("device", "corrector"):
-                raise SettingsError(f"{name} is for stmg.load, which opens a model; here the network is given")
         chosen = make_settings(options, settings)
+        for name, each in SETTINGS.items():
+            given = name in options or getattr(chosen, name) is not each.default
+            if each.group == MODEL and given and name not in ("device", "corrector"):
+                raise SettingsError(f"{name} is for stmg.load, which opens a model; here the network is given")
         if isinstance(chosen.corrector, str):
             if chosen.corrector != "none":
                 raise SettingsError(f"corrector is a folder here ({chosen.corrector}), which stmg.load opens")
             chosen = replace(chosen, corrector=None)
-        self.runtime: Runtime = make_runtime(network, options.get("device"))
+        self.runtime: Runtime = make_runtime(network, chosen.device)
         own = self.runtime.input_size
         if own is not None and chosen.size not in (None, own):
             raise SettingsError(
                 f"size: the network computes frames of {own[0]}x{own[1]}, and no other; export it again for another"
             )
-        self.settings = chosen
-        self.settings = replace(chosen, motion=chosen.motion.for_network(self._count_macs))
+        self.settings = replace(chosen, device=None, motion=chosen.motion.for_network(lambda: self._count_macs(chosen)))
         self.online = Online(self.runtime, self.settings)
         self.state: FrameState | None = None
         self.num_frames = 0
+        self.arguments = tuple(name for name, value in options.items() if value is not None)
+        """The settings given by name, which a stream of a mode that does not use them refuses."""
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **options: Any) -> VideoSegmenter:
@@ -102,6 +98,11 @@ class VideoSegmenter(Pretrained):
 
         color: rgb, or bgr for an array of OpenCV.
         """
+        if self.num_frames == 0:
+            self._check_step()
+        return self._advance(frame, color)
+
+    def _advance(self, frame: Any, color: str = "rgb") -> FrameResult:
         frame, original = as_frame(frame, color), None
         size = self.size_for(frame.size)
         if size is not None:
@@ -146,14 +147,20 @@ class VideoSegmenter(Pretrained):
             except BaseException:
                 opened.close()
                 raise
-        chosen = check_mode(mode or choose_mode(self.settings, source))
+        chosen = check_mode(mode or self.settings.choose_mode(mode_of_source(source)))
         self._check_mode(chosen, executor)
         return self._stream(source, chosen, executor, color)
 
     def _check_mode(self, mode: Mode, executor: Executor | None) -> None:
-        self.settings.require_mode(mode)
+        self.settings.check_arguments(self.arguments, mode)
         if executor is not None and mode != "realtime":
             raise SettingsError(f"executor is for realtime, where the network runs in the background; mode is {mode}")
+
+    def _check_step(self) -> None:
+        """An error for arguments that a frame by itself has no use for."""
+        if "mode" in self.arguments and self.settings.mode != "online":
+            raise SettingsError(f"step is for online mode, frame by frame; mode is {self.settings.mode}: use stream")
+        self.settings.check_arguments(self.arguments, "online")
 
     def _stream(
         self, source: Iterable[Any], mode: Mode, executor: Executor | None, color: str
@@ -173,7 +180,7 @@ class VideoSegmenter(Pretrained):
     def _step_through(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
         self.reset()
         for frame in frames:
-            yield self.step(frame)
+            yield self._advance(frame)
 
     def size_for(self, source_size: tuple[int, int] | None) -> tuple[int, int] | None:
         """(H, W) at which frames of a size are computed; None: as they are.
@@ -185,9 +192,9 @@ class VideoSegmenter(Pretrained):
         settings = self.settings
         return choose_size(settings.size, settings.model_size, source_size, self.runtime.input_size)
 
-    def _count_macs(self) -> int | None:
+    def _count_macs(self, settings: Settings) -> int | None:
         """Multiply-accumulates of the whole network at the size it is meant for; None where they cannot be counted."""
-        size = self.settings.size or self.runtime.input_size or self.settings.model_size or ANY_SIZE
+        size = settings.size or self.runtime.input_size or settings.model_size or ANY_SIZE
         cost = self.runtime.cost(size, Level.KEY, (True,) * self.runtime.num_blocks, 1.0, masked=False)
         return None if cost is None else cost.macs
 
@@ -198,7 +205,7 @@ class VideoSegmenter(Pretrained):
 
     def another(self, **options: Any) -> VideoSegmenter:
         """A segmenter for another stream, over the same weights, with the same settings but for the options given."""
-        return VideoSegmenter(self.runtime, settings=self.settings, **options)
+        return VideoSegmenter(self.runtime, settings=make_settings(options, self.settings))
 
     @property
     def palette(self) -> NDArray[np.uint8]:

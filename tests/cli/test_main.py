@@ -57,7 +57,7 @@ def test_help_needs_neither_pytorch_nor_the_video_libraries():
 def raise_in_main(monkeypatch, capsys, error):
     """What `main` prints for an error out of a verb, and its exit code."""
     namespace = {"error": error}
-    exec("def app():\n    raise error", namespace)  # in no file, so it does not pass for a user's own code
+    exec("def app(**options):\n    raise error", namespace)  # in no file, so it does not pass for a user's own code
     monkeypatch.setattr(stmg.cli, "app", namespace["app"])
     with pytest.raises(SystemExit) as left:
         stmg.cli.main()

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from commands import run_stmg
+from commands import is_one_line, run_stmg
 from stmg.cli import VERBS
 from stmg.cli.options import OF_CHECKPOINTS, OF_EXPORTS, OF_GRAPHS, format_options, make_spec
+from stmg.errors import SettingsError
 from stmg.streaming.schedulers import FixedPeriod, Level
 from stmg.streaming.settings import MODEL, STREAM, settings_for
 
@@ -79,3 +80,39 @@ def test_the_mode_of_a_settings_file_is_not_that_of_commands_that_run_several(tm
         options = {"scheduler": "fixed:period=3,between=carry", "fusion": "0.25", "settings": str(file)}
         settings = make_spec("small-streets", options, several_modes=True).settings
         assert (settings.mode, settings.scheduler, settings.fusion) == (None, FixedPeriod(3, Level.CARRY), 0.25)
+
+
+def test_the_mode_of_one_stream_follows_from_its_options():
+    for options, mode in (({}, "realtime"), ({"scheduler": "paper"}, "online"), ({"delay": "4"}, "offline")):
+        assert make_spec("small-streets", options, otherwise="realtime").settings.mode == mode
+    with pytest.raises(SettingsError, match="delay is for offline mode; the mode is online"):
+        make_spec("small-streets", {"scheduler": "paper", "delay": "4"}, otherwise="offline")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("segment",), "Missing argument"),
+        (("segment", "drive.mp4", "--model", "small-streets", "--limit", "0"), "'--limit'"),
+        (("segment", "drive.mp4", "--modle", "small-streets"), "--modle"),
+        (("tune", "small-streets", "drive.mp4", "--target-fps", "fast"), "'--target-fps'"),
+        (("data", "check"), "Missing argument"),
+        (("segmnt",), "segmnt"),
+    ],
+)
+def test_what_the_command_line_cannot_read_is_said_in_one_line(arguments, message):
+    done = run_stmg(*arguments)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert is_one_line(done.stderr)
+    assert message in done.stderr
+    assert "--help" in done.stderr
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_arguments_by_name_and_no_type_of_a_flag(verb):
+    text = run_stmg(verb, "--help", columns=80).stdout
+    assert all("--help" in line for line in text.splitlines() if "<bool>" in line)
+    assert not re.search(r"\{[a-z]+\}", text)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text

@@ -146,8 +146,7 @@ def test_the_names_of_the_readme_are_each_others_inverse(tmp_path):
 def test_a_segmenter_is_saved_with_its_settings_and_normalization(tmp_path, motion):
     network = accelerate(build("small", 5), IMAGE, mask_generator=True)
     runtime = stmg.TorchRuntime(network, device="cpu", mean=(0.1, 0.2, 0.3), std=(0.4, 0.5, 0.6))
-    segmenter = stmg.VideoSegmenter(
-        runtime,
+    settings = stmg.Settings(
         scheduler=FixedPeriod(3, Level.CARRY),
         motion=motion,
         masking=Masking(spatial=0.8),
@@ -156,6 +155,7 @@ def test_a_segmenter_is_saved_with_its_settings_and_normalization(tmp_path, moti
         palette=[[9, number, 0] for number in range(5)],
         class_names=tuple("abcde"),
     )
+    segmenter = stmg.VideoSegmenter(runtime, settings=settings)
     again = stmg.load(stmg.save(segmenter, tmp_path), device="cpu")
     for mode in ("online", "offline"):
         assert again.settings.scheduler_for(mode) == segmenter.settings.scheduler_for(mode)

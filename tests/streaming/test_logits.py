@@ -72,7 +72,7 @@ def test_several_classes_have_no_probability_and_the_best_is_taken():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"activation": "softmax"}, "activation is logits or probability; got 'softmax'"),
+        ({"activation": "softmax"}, "activation is one of logits, probability; got 'softmax'"),
         ({"threshold": 1}, "threshold is a probability between 0 and 1; got 1"),
         ({"threshold": float("nan")}, "threshold"),
     ],

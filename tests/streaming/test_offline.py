@@ -208,7 +208,7 @@ def test_offline_uses_the_motion_that_is_for_it_and_online_does_not():
             super().__init__()
             self.name = "careful"
 
-    segmenter = VideoSegmenter(colors, motion=Careless(), scheduler=FixedPeriod(4, Level.CARRY), fusion=0)
+    segmenter = VideoSegmenter(colors, motion=Careless(), scheduler=FixedPeriod(4, Level.CARRY))
     sources = {
         mode: {result.motion for result in segmenter.stream(panning(9), mode=mode)} for mode in ("offline", "online")
     }

@@ -32,7 +32,7 @@ def mean(image):
 def stream(mode, function=mean, threshold=0.4, **options):
     if mode != "realtime":
         options["scheduler"] = FixedPeriod(4, Level.CARRY)
-    segmenter = VideoSegmenter(CallableRuntime(function, threshold=threshold), fusion=0, **options)
+    segmenter = VideoSegmenter(CallableRuntime(function, threshold=threshold), settings=Settings(fusion=0), **options)
     return list(segmenter.stream([Frame(image) for image in panning(9, step=3)], mode=mode))
 
 
@@ -56,7 +56,8 @@ def test_several_classes_have_none(mode):
 @pytest.mark.parametrize("mode", MODES)
 def test_what_a_caller_writes_on_a_result_is_not_shown_again(mode):
     schedulers = dict.fromkeys(("online", "offline"), FixedPeriod(4, Level.CARRY))
-    segmenter = VideoSegmenter(CallableRuntime(mean), default_schedulers=schedulers, fusion=0, motion="none")
+    settings = Settings(default_schedulers=schedulers, fusion=0)
+    segmenter = VideoSegmenter(CallableRuntime(mean), settings=settings, motion="none")
     clean = [result.probability.copy() for result in segmenter.stream([texture(*SIZE)] * 9, mode=mode)]
     for result, before in zip(segmenter.stream([texture(*SIZE)] * 9, mode=mode), clean, strict=True):
         assert np.array_equal(result.probability, before)

@@ -9,9 +9,11 @@ import pytest
 
 from stmg.errors import SettingsError, StmgError
 from stmg.segmenter import VideoSegmenter
+from stmg.streaming import values
 from stmg.streaming.masks import Masking
 from stmg.streaming.motion import DisMotion, MotionEstimator, NoMotion, View
 from stmg.streaming.schedulers import (
+    SCHEDULERS,
     AlwaysKey,
     DriftBudget,
     Evidence,
@@ -24,7 +26,6 @@ from stmg.streaming.schedulers import (
 from stmg.streaming.settings import (
     MODEL,
     MODES,
-    PYTHON,
     SETTINGS,
     STREAM,
     Settings,
@@ -70,9 +71,35 @@ def test_every_setting_says_what_it_is() -> None:
     for name, setting in SETTINGS.items():
         assert setting.help.endswith("."), name
         assert setting.modes, name
-        assert setting.group in (STREAM, MODEL, PYTHON), name
+        assert setting.group in (STREAM, MODEL), name
     assert set(live_settings()) == {"mode", "motion", "max_change"}
     assert {item.name for item in fields(Settings)} == {*SETTINGS, "default_schedulers"}
+
+
+def test_help_names_every_value_that_is_allowed() -> None:
+    allowed = {
+        "mode": MODES,
+        "runtime": values.RUNTIMES,
+        "precision": values.PRECISIONS,
+        "activation": values.ACTIVATIONS,
+        "scheduler": tuple(SCHEDULERS),
+        "motion": values.list_motions(),
+    }
+    for name, words in allowed.items():
+        assert all(word in SETTINGS[name].help for word in words), name
+
+
+def test_help_says_for_which_modes_a_setting_is() -> None:
+    assert SETTINGS["delay"].full_help == SETTINGS["delay"].help + " For offline mode."
+    assert SETTINGS["scheduler"].full_help.endswith(" For online or offline mode.")
+    assert SETTINGS["size"].full_help == SETTINGS["size"].help
+
+
+def test_values_that_a_page_offers_are_allowed() -> None:
+    for name, setting in live_settings().items():
+        assert setting.offered is not None, name
+        for value in setting.offered():
+            make_settings({name: value})
 
 
 def test_a_scheduler_is_for_every_mode_that_honors_it_and_refused_in_others() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pages.fields import field_table, nested_record, read_fields
@@ -19,7 +19,7 @@ from stmg.runtimes.manifest import FORMAT as MANIFEST_FORMAT
 from stmg.runtimes.manifest import MANIFEST, Manifest
 from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import SCHEDULERS
-from stmg.streaming.settings import MODEL, MODES, PYTHON, STREAM, settings_for
+from stmg.streaming.settings import MODEL, SETTINGS, STREAM, Setting, settings_for
 from stmg.training.recipe import Recipe
 
 
@@ -89,6 +89,7 @@ def settings_page() -> str:
         doc = " ".join((kind.__doc__ or "").split())
         table = field_table(kind) if read_fields(kind) else "It has no settings."  # type: ignore[arg-type]
         schedulers.append(f"### `{name}`\n\n{doc}\n\n{table}\n")
+    python_only = {name: each for name, each in SETTINGS.items() if each.python_only}
     nested = [kind for field in read_fields(Description) if (kind := nested_record(field.hint))]
     datasets = [
         f"### {kind.__name__}\n\n{kind.__doc__}\n\n{field_table(kind)}\n"
@@ -105,9 +106,9 @@ def settings_page() -> str:
             "the file, the file before the model's card. `notes` in a file are for readers. A file's scheduler is for "
             "its mode; files written earlier have `offline`, the scheduler of offline mode, beside that of online "
             "mode.\n",
-            f"### Streaming\n\n{_settings_table(STREAM)}\n",
-            f"### Opening a model\n\n{_settings_table(MODEL)}\n",
-            f"### In Python alone\n\n{_settings_table(PYTHON)}\n",
+            f"### Streaming\n\n{_settings_table(settings_for(STREAM))}\n",
+            f"### Opening a model\n\n{_settings_table(settings_for(MODEL))}\n",
+            f"### In Python alone\n\n{_settings_table(python_only)}\n",
             "## Schedulers\n",
             "By name and settings: `--scheduler fixed:period=3,between=carry`, or `{name: fixed, period: 3, between: "
             "carry}` in a file.\n",
@@ -118,13 +119,12 @@ def settings_page() -> str:
     )
 
 
-def _settings_table(group: str) -> str:
-    """The settings of a group, from their declarations."""
+def _settings_table(settings: Mapping[str, Setting]) -> str:
+    """Some settings, from their declarations."""
     rows = []
-    for name, each in settings_for(group).items():
-        modes = "" if each.modes == MODES else f" Only in {' and '.join(each.modes)} mode."
+    for name, each in settings.items():
         in_files = "yes" if each.in_files else ""
-        rows.append(f"| `{name}` | {each.help.replace('|', chr(92) + '|')}{modes} | {in_files} |")
+        rows.append(f"| `{name}` | {each.full_help.replace('|', chr(92) + '|')} | {in_files} |")
     return "\n".join(["| setting | | in files |", "|---|---|---|", *rows])
 
 

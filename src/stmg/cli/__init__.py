@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from inspect import cleandoc
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -166,14 +166,18 @@ def main() -> None:
     bug in stmg, or in the user's own network, and shows its traceback.
     """
     try:
-        app()
+        code = app(standalone_mode=False)  # else Typer prints its own errors, as a box of several lines
     except Exception as error:
-        sys.exit(_print_error(error))
+        code = _print_error(error)
+    sys.exit(code or 0)
 
 
 def _print_error(error: Exception) -> int:
     """Say what went wrong; the exit code."""
     console = Console(stderr=True)
+    if type(error).__name__ == "NoArgsIsHelpError":  # the help is what it says
+        print(error)
+        return 2
     text, code = _explain(error)
     if text is None or os.environ.get("STMG_DEBUG"):
         traceback.print_exception(error)
@@ -187,6 +191,8 @@ def _print_error(error: Exception) -> int:
 def _explain(error: Exception) -> tuple[str | None, int]:
     """An error in one line, None where only its traceback helps; and the exit code."""
     line = " ".join(str(error).split()) or type(error).__name__
+    if hasattr(error, "format_message"):  # Typer's: an option that is missing, unknown or out of range
+        return _explain_usage(error), 2
     if isinstance(error, StmgError):
         # What a user's own code raised may be the cause of it: where that was tells more than what it was.
         frame = None if error.__cause__ is None else _find_user_frame(error.__cause__)
@@ -203,6 +209,13 @@ def _explain(error: Exception) -> tuple[str | None, int]:
     if _is_out_of_memory(error):
         return f"out of memory: {line}", 1
     return None, 1
+
+
+def _explain_usage(error: Any) -> str:
+    """What the command line could not read, and where its help is."""
+    message = " ".join(error.format_message().split()).removesuffix(".")
+    context = getattr(error, "ctx", None)
+    return message if context is None else f"{message}; see {context.command_path} --help"
 
 
 def _is_out_of_memory(error: Exception) -> bool:

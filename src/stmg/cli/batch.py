@@ -101,14 +101,14 @@ def batch(
     from stmg.jobs.batch import BatchRun
     from stmg.jobs.task import CHUNK, BatchSettings
     from stmg.jobs.videos import find_videos
+    from stmg.streaming.settings import check_mode
 
     if workers is not None and ray is None:
         raise SettingsError("--workers is for --ray; without it one process uses all cores")
-    wanted = make_spec(model, options).settings
-    mode = wanted.mode or ("online" if wanted.scheduler is not None and wanted.scheduler.refreshes else "offline")
+    spec = make_spec(model, options, otherwise="offline")
     batch_settings = BatchSettings(
-        spec=make_spec(model, options, mode=mode),
-        mode=mode,
+        spec=spec,
+        mode=check_mode(spec.settings.mode),
         save=None if save is None else tuple(save),
         areas=areas,
         background=background,

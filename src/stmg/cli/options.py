@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_args, get_type
 import typer
 
 from stmg.streaming.settings import MODEL as MODEL
-from stmg.streaming.settings import SETTINGS, Setting
+from stmg.streaming.settings import SETTINGS, Mode, Setting, settings_for
 from stmg.streaming.settings import STREAM as STREAM
 
 if TYPE_CHECKING:
@@ -60,11 +60,7 @@ def settings(*groups_and_names: str, without: Sequence[str] = (), **helps: str) 
 
     groups_and_names: groups of settings, or settings by name; `settings` is the file of settings.
     """
-    names = [
-        name
-        for part in groups_and_names
-        for name in ([each.name for each in SETTINGS.values() if each.group == part] or [part])
-    ]
+    names = [name for part in groups_and_names for name in (settings_for(part) or [part])]
     return Taken(tuple(name for name in dict.fromkeys(names) if name not in without), helps)
 
 
@@ -92,7 +88,7 @@ def expand_settings(command: Callable[..., None], short: Sequence[str] = ()) -> 
         marked = taken[parameter.name]
         parameters += [_parameter(name, marked.helps.get(name)) for name in marked.names]
     shown = short or [each.name for each in parameters if each.name not in SETTINGS or SETTINGS[each.name].common]
-    parameters = [each if each.name in shown else _hide(each) for each in parameters]
+    parameters = [_label(each if each.name in shown else _hide(each)) for each in parameters]
     parameters.sort(key=lambda each: shown.index(each.name) if each.name in shown else len(shown))
     if any(each.name not in shown for each in parameters):
         parameters.append(Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll))
@@ -116,9 +112,9 @@ def _parameter(name: str, help: str | None) -> Parameter:
     flags = FLAGS.get(name, (f"--{name.replace('_', '-')}",))
     panel = None if each.common or each is FILE else each.group
     if each.is_flag:
-        option = typer.Option(*flags, help=help or each.help, rich_help_panel=panel)
+        option = typer.Option(*flags, help=help or each.full_help, rich_help_panel=panel)
         return Parameter(name, Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option])
-    option = typer.Option(*flags, metavar=each.metavar, help=help or each.help, rich_help_panel=panel)
+    option = typer.Option(*flags, metavar=each.metavar, help=help or each.full_help, rich_help_panel=panel)
     return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option])
 
 
@@ -130,6 +126,17 @@ def _hide(parameter: Parameter) -> Parameter:
         return parameter
     option.hidden = True
     return parameter.replace(annotation=Annotated[kind, option])
+
+
+def _label(parameter: Parameter) -> Parameter:
+    """A parameter whose help has no types of Python: an argument shows its name, a flag nothing."""
+    kind, *marks = get_args(parameter.annotation)
+    mark = copy(next(mark for mark in marks if hasattr(mark, "metavar")))
+    if isinstance(mark, typer.models.ArgumentInfo):
+        mark.metavar = mark.metavar or parameter.name.upper()
+    elif kind is bool:
+        mark.metavar = ""
+    return parameter.replace(annotation=Annotated[kind, mark])
 
 
 def _show_all(context: typer.Context, value: bool) -> None:
@@ -151,20 +158,24 @@ HelpAll = Annotated[
 ]
 
 
-def make_spec(model: str, options: Options, *, mode: str | None = None, several_modes: bool = False) -> ModelSpec:
+def make_spec(model: str, options: Options, *, otherwise: Mode | None = None, several_modes: bool = False) -> ModelSpec:
     """The `ModelSpec` of options as they are typed; what is not given is taken from the file of settings.
 
-    mode: what the stream will be, where the options do not say; an option that it does not use is refused.
+    otherwise: the mode of the one stream that is run where neither options nor file imply one. An option that the mode
+        does not use is refused.
     several_modes: whether the command runs several modes where none is given, whatever the file says.
     """
     from stmg.models.spec import ModelSpec, add_arguments, read_settings
 
-    given = {"mode": mode, **options}
+    given = dict(options)
     file = given.pop("settings", None)
     saved = {} if file is None else read_settings(file)
     if several_modes:
         saved.pop("mode", None)
-    return ModelSpec(model, add_arguments(saved, {name: each for name, each in given.items() if each is not None}))
+    spec = ModelSpec(model, add_arguments(saved, given))
+    if otherwise is None or spec.settings.mode is not None:
+        return spec
+    return ModelSpec(model, add_arguments(saved, {**given, "mode": spec.settings.choose_mode(otherwise)}))
 
 
 # What has to be typed to open a model again as it was opened here, but for what a settings file holds.

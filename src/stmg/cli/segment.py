@@ -85,7 +85,8 @@ def segment(
     from stmg.models.loaded import LoadedModel
     from stmg.outputs.sinks import BackgroundSink
     from stmg.outputs.summary import summary_lines, summary_table, summary_values, trouble_lines
-    from stmg.segmenter import choose_mode
+    from stmg.segmenter import mode_of_source
+    from stmg.streaming.settings import check_mode
     from stmg.video.pace import pace as pace_source
     from stmg.video.sources import open_video
 
@@ -93,10 +94,11 @@ def segment(
     with open_video(source, every=every, limit=limit, fps=fps) as video:
         if fps is not None and video.fps != fps / every:
             raise SettingsError(f"--fps is for images, which have no times of their own; {video.name} has them")
-        mode = choose_mode(make_spec(model, options).settings, video)
-        spec = make_spec(model, options, mode=mode)
+        spec = make_spec(model, options, otherwise=mode_of_source(video))
+        mode = check_mode(spec.settings.mode)
         _check_timing(mode, video, pace, spec.settings.delay)
         segmenter = LoadedModel(model, spec).segmenter_for(spec, video.size)
+        segmenter.settings.check_arguments(options, mode)
         notes = (*_unused_masks(segmenter, mode), *_unpaced(mode, video, pace))
         for note in (*segmenter.runtime.notes, *notes):
             console.print(f"[yellow]{escape(note)}[/]")

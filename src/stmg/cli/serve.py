@@ -115,9 +115,7 @@ def serve(
         chosen = _from_sources(sources or [], fps, given)
         if model is None:
             raise SettingsError("say which model: --model NAME, or --config FILE with one for each stream")
-        spec = make_spec(model, options)
-        if spec.settings.mode is None:
-            spec = make_spec(model, options, mode="realtime")
+        spec = make_spec(model, options, otherwise="realtime")
     if record is not None:
         from stmg.serve.config import RecordConfig
 

@@ -38,14 +38,13 @@ from stmg.runtimes.manifest import MANIFEST
 from stmg.runtimes.threads import set_threads
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.settings import SETTINGS, STREAM
+from stmg.streaming.settings import STREAM, settings_for
 from stmg.streaming.working_size import ANY_SIZE
 from stmg.video.frames import Image, resize_image
 from stmg.video.sources import open_video
 
 NOT_FOR_EXPORTING = dict.fromkeys(
-    [name for name, each in SETTINGS.items() if each.group == STREAM and name != "size"]
-    + ["runtime", "device", "precision", "compile"],
+    [name for name in settings_for(STREAM) if name != "size"] + ["runtime", "device", "precision", "compile"],
     "exports are run as whoever loads them says; give it then",
 )
 EXPORTED = "exported"  # note of a corrector that is a copy, written with the export of its model

@@ -23,7 +23,7 @@ from stmg.runtimes.threads import set_threads
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.correction import Corrector
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.settings import make_settings
+from stmg.streaming.settings import is_for_opening, make_settings
 from stmg.video.normalization import Normalization
 
 Size = tuple[int, int]
@@ -79,7 +79,9 @@ def load(
     settings: a file of settings as `stmg tune` writes it, or what such a file holds.
     options: fields of `Settings` by name. They come before those of the settings file, which come before the model's.
     """
-    return resolve(ModelSpec(str(name), merge_file(settings, options)), model)
+    segmenter = resolve(ModelSpec(str(name), merge_file(settings, options)), model)
+    segmenter.arguments = tuple(name for name, value in options.items() if value is not None)
+    return segmenter
 
 
 def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
@@ -88,7 +90,8 @@ def resolve(spec: ModelSpec, model: object = None) -> VideoSegmenter:
     set_threads(spec.settings.threads)
     opened = _open(opened_as, model)
     corrector = _open_corrector(spec, opened.runtime)
-    settings = make_settings(merge_options(opened.options, opened_as.options))
+    streaming = {name: value for name, value in opened_as.options.items() if not is_for_opening(name)}
+    settings = make_settings(merge_options(opened.options, streaming))
     return VideoSegmenter(opened.runtime, settings=replace(settings, corrector=corrector))
 
 

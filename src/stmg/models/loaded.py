@@ -13,7 +13,7 @@ from stmg.models.names import is_code, is_user_function
 from stmg.models.spec import ModelSpec
 from stmg.models.user_code import call_user_function
 from stmg.segmenter import VideoSegmenter
-from stmg.streaming.settings import MODEL, settings_for
+from stmg.streaming.settings import is_for_opening
 
 Load = Callable[[ModelSpec], VideoSegmenter]
 
@@ -43,7 +43,7 @@ class LoadedModel:
             built again for a source of another size.
         """
         model = self._open(source_size)
-        streaming = {name: value for name, value in spec.options.items() if name not in _LOADED_WITH}
+        streaming = {name: value for name, value in spec.options.items() if not is_for_opening(name)}
         mode = options.get("mode")
         if mode is not None and not spec.settings.can_run(mode):
             streaming["scheduler"] = None  # it is for another mode; the model's own is used
@@ -62,7 +62,7 @@ class LoadedModel:
         size = (self.spec.settings.size or source_size) if is_code(self.spec.name) else self.spec.settings.size
         with self._lock:
             if self._segmenter is None or (source_size is not None and size != self._built_for):
-                options = {name: value for name, value in self.spec.options.items() if name in _LOADED_WITH}
+                options = {name: value for name, value in self.spec.options.items() if is_for_opening(name)}
                 self._segmenter = self._load(ModelSpec(self.spec.name, {**options, "size": size}))
                 self._built_for = size
             return self._segmenter
@@ -106,9 +106,5 @@ class LoadedModels:
         return next(name for name in (*ends, *numbered) if name not in self.names)
 
 
-_LOADED_WITH = {*settings_for(MODEL), "untrained"}
-"""Settings that are fixed when a model is loaded."""
-
-
 def _key(spec: ModelSpec) -> tuple[str, dict[str, Any]]:
-    return spec.name, {name: value for name, value in spec.options.items() if name in _LOADED_WITH}
+    return spec.name, {name: value for name, value in spec.options.items() if is_for_opening(name)}

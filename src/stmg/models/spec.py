@@ -13,7 +13,7 @@ import yaml
 from stmg.errors import SettingsError
 from stmg.files import read_mapping, write_atomically
 from stmg.streaming.schedulers import Scheduler
-from stmg.streaming.settings import MODES, SETTINGS, Settings, make_settings
+from stmg.streaming.settings import MODES, SETTINGS, Settings, check_modes, make_settings
 from stmg.streaming.values import read_scheduler
 
 
@@ -72,12 +72,8 @@ def add_arguments(file: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict
     """
     merged = merge_options(file, arguments)
     mode = merged.get("mode")
-    for name, value in arguments.items():
-        # Why a mode refuses a scheduler depends on which it is.
-        if mode not in MODES or value is None or name not in SETTINGS or name == "scheduler":
-            continue
-        if mode not in SETTINGS[name].modes:
-            raise SettingsError(f"{name} is for {' or '.join(SETTINGS[name].modes)} mode; the mode is {mode}")
+    if mode in MODES:
+        check_modes((name for name, value in arguments.items() if value is not None), mode)
     return merged
 
 

@@ -8,15 +8,7 @@ from typing import Any
 
 from stmg.errors import SettingsError
 from stmg.serve.figures import LiveFigures
-from stmg.streaming.motion import MOTION_ESTIMATORS
-from stmg.streaming.settings import MODES, Settings, live_settings
-
-OFFERED: Mapping[str, tuple[object, ...]] = {
-    "mode": MODES,
-    "motion": tuple(MOTION_ESTIMATORS),
-    "max_change": (None, 0.005, 0.01, 0.02, 0.05, 0.1),
-}
-"""Values of live settings that the page offers; any other setting is a text field."""
+from stmg.streaming.settings import Settings, live_settings
 
 
 @dataclass(frozen=True)
@@ -31,7 +23,8 @@ class Control:
 
 def list_controls() -> list[Control]:
     """One for each setting that may change while a stream runs."""
-    return [Control(name, each.help, OFFERED.get(name)) for name, each in live_settings().items()]
+    settings = live_settings()
+    return [Control(name, each.full_help, each.offered and each.offered()) for name, each in settings.items()]
 
 
 @dataclass(frozen=True)
@@ -59,8 +52,9 @@ class Controls:
             if name not in self.settings:
                 names = ", ".join(("paused", "opacity", *self.settings))
                 raise SettingsError(f"there is no control {name}; there are {names}")
+        offered = {name: each.offered() for name, each in live_settings().items() if each.offered}
         for name, value in changes.items():
-            if value is None and None not in OFFERED.get(name, ()):
+            if value is None and None not in offered.get(name, ()):
                 raise SettingsError(f"{name} cannot be null")
         return replace(self, **own, settings={**self.settings, **settings})
 

@@ -49,7 +49,7 @@ class LiveStream:
         self.figures, self.recorder = LiveStatistics(self.model.segmenter.class_names), recorder
         self._folder, self._retry = folder, retry_seconds
         self._executor = TimedExecutor(executor, self.figures)
-        mode = spec.settings.mode or "realtime"
+        mode = spec.settings.choose_mode("realtime")
         controls = Controls().with_settings(self.model.segmenter_for(spec, mode=mode).settings)
         self._make_segmenter(controls)  # refuses settings that contradict each other
         self._controls, self._version = controls, 0

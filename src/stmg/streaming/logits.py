@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stmg.errors import ModelError, SettingsError
 from stmg.streaming.flow import Flow, Map, warp
-from stmg.streaming.values import ACTIVATIONS
+from stmg.streaming.values import read_activation, read_threshold
 from stmg.video.frames import Image
 from stmg.video.labels import IGNORE, MAX_CLASSES, Labels, find_best, resize_plane
 
@@ -33,11 +33,10 @@ class Foreground:
     threshold: float | None = None
 
     def __post_init__(self) -> None:
-        if self.activation not in (None, *ACTIVATIONS):
-            raise SettingsError(f"activation is {' or '.join(ACTIVATIONS)}; got {self.activation!r}")
-        number = self.threshold
-        if number is not None and not (isinstance(number, int | float) and 0 < number < 1):
-            raise SettingsError(f"threshold is a probability between 0 and 1; got {number!r}")
+        for name, read in (("activation", read_activation), ("threshold", read_threshold)):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, read(name, value))
 
     def check_channels(self, channels: int) -> None:
         """Raise an error if something is stated that a network of so many channels has no use for; 0: labels."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field
 from typing import Any
 
 from stmg.streaming.values import MODES, Mode, Read, flag
 
-STREAM, MODEL, PYTHON = "Streaming", "Model", "Python"
+STREAM, MODEL = "Streaming", "Model"
 
 
 @dataclass(frozen=True)
@@ -20,13 +21,17 @@ class Setting:
     metavar: str = "NAME"
     """What stands for the value in the help of the command line."""
     group: str = STREAM
-    """Streaming: how a stream is segmented; Model: how a model is opened; Python: given in Python alone."""
+    """Streaming: how a stream is segmented; Model: how a model is opened."""
+    python_only: bool = False
+    """Whether it is given in Python alone: neither an option of the command line nor a key of settings files."""
     modes: tuple[Mode, ...] = MODES
     """The modes it means something in."""
     common: bool = False
     """Whether the short help lists it."""
     live: bool = False
     """Whether it may change while a stream runs."""
+    offered: Callable[[], tuple[object, ...]] | None = None
+    """The values that a page offers; None: text. They are listed when asked for, since some need heavy imports."""
     in_files: bool = True
     """Whether a settings file may hold it. Files are passed on, so they name no code and no other files."""
     name: str = ""
@@ -36,10 +41,15 @@ class Setting:
     def is_flag(self) -> bool:
         return self.read is flag
 
+    @property
+    def full_help(self) -> str:
+        """The help, and the modes that use the setting where not all do."""
+        return self.help if self.modes == MODES else f"{self.help} For {' or '.join(self.modes)} mode."
+
 
 def setting(default: Any, help: str, read: Read, *, factory: Any = MISSING, **known: Any) -> Any:
     """A field of `Settings`."""
-    if known.get("group") == PYTHON:
+    if known.get("python_only"):
         known["in_files"] = False
     metadata = {"setting": Setting(help, read, **known)}
     if factory is not MISSING:

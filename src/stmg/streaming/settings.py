@@ -8,7 +8,7 @@ Nothing heavy is imported before a value is read: `stmg --help` needs the fields
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,6 @@ from stmg.errors import SettingsError
 from stmg.streaming import values
 from stmg.streaming.schedulers import DriftBudget, Scheduler, limit_delay, require_drift_budget
 from stmg.streaming.setting import MODEL as MODEL
-from stmg.streaming.setting import PYTHON as PYTHON
 from stmg.streaming.setting import STREAM as STREAM
 from stmg.streaming.setting import Setting as Setting
 from stmg.streaming.setting import setting
@@ -53,6 +52,7 @@ class Settings:
         values.choice(*MODES),
         common=True,
         live=True,
+        offered=lambda: MODES,
     )
     size: tuple[int, int] | None = setting(
         None,
@@ -70,12 +70,13 @@ class Settings:
         metavar="SHARE",
         common=True,
         live=True,
+        offered=lambda: (None, 0.005, 0.01, 0.02, 0.05, 0.1),
     )
     scheduler: Scheduler | None = setting(
         None,
         "When the network runs: drift, paper, fixed, per-frame or always-key; with settings: "
-        "fixed:period=3,between=carry. For offline and online mode; one with partial frames for online alone. "
-        "Default: the model's own; drift if it has none.",
+        "fixed:period=3,between=carry. One with partial frames is for online mode alone. Default: the model's own; "
+        "drift if it has none.",
         values.read_scheduler,
         modes=("online", "offline"),
     )
@@ -86,11 +87,12 @@ class Settings:
         values.read_motion,
         factory=lambda: values.read_motion("motion", "dis"),
         live=True,
+        offered=values.list_motions,
     )
     fusion: float = setting(
         0.5,
-        "Weight of the previous logits, warped, in a key frame of an online stream: from 0 (off) to below 1. Default: "
-        "the model's own; 0.5 if it has none.",
+        "Weight of the previous logits, warped, in a key frame: from 0 (off) to below 1. Default: the model's own; "
+        "0.5 if it has none.",
         values.number("at least 0 and below 1", lambda value: 0 <= value < 1),
         metavar="WEIGHT",
         modes=("online",),
@@ -105,8 +107,7 @@ class Settings:
     )
     delay: int | None = setting(
         None,
-        "Most frames that a result may lag behind its frame in offline mode; a live source needs it for that mode. "
-        "Default: no limit, for files.",
+        "Most frames that a result may lag behind its frame; a live source needs it. Default: no limit, for files.",
         values.read_delay,
         metavar="FRAMES",
         modes=("offline",),
@@ -168,13 +169,13 @@ class Settings:
         None,
         "What a network of one channel gives: logits or probability. Default: detected by a final sigmoid, or by the "
         "range of its values on a test image.",
-        values.choice(*values.ACTIVATIONS),
+        values.read_activation,
         group=MODEL,
     )
     threshold: float | None = setting(
         None,
         "Probability above which a pixel is foreground, for a network of one channel. Default: 0.5.",
-        values.number("a probability between 0 and 1", lambda value: 0 < value < 1),
+        values.read_threshold,
         metavar="PROBABILITY",
         group=MODEL,
     )
@@ -188,23 +189,27 @@ class Settings:
         in_files=False,
     )
     untrained: bool = setting(
-        False, "Allow a network without weights: its labels mean nothing, its speed does.", values.flag, group=PYTHON
+        False,
+        "Allow a network without weights: its labels mean nothing, its speed does.",
+        values.flag,
+        group=MODEL,
+        python_only=True,
     )
     masking: Masking = setting(
-        None, "Ablations of the masks.", values.read_masking, factory=values.make_masking, group=PYTHON
+        None, "Ablations of the masks.", values.read_masking, factory=values.make_masking, python_only=True
     )
     palette: NDArray[np.uint8] = setting(
-        None, "(C, 3) RGB colors of the classes.", values.read_palette, factory=values.make_palette, group=PYTHON
+        None, "(C, 3) RGB colors of the classes.", values.read_palette, factory=values.make_palette, python_only=True
     )
     class_names: tuple[str, ...] = setting(
-        (), "Names of the classes, in the order of their numbers.", values.read_class_names, group=PYTHON
+        (), "Names of the classes, in the order of their numbers.", values.read_class_names, python_only=True
     )
     model_size: tuple[int, int] | None = setting(
         None,
         "(H, W) that the network is meant for: larger frames are computed at as many pixels, in their own shape, "
         "unless `size` is given. None: it is not known, and frames are computed as they are.",
         values.read_size,
-        group=PYTHON,
+        python_only=True,
     )
     default_schedulers: Mapping[Mode, Scheduler] = field(default_factory=lambda: DEFAULT_SCHEDULERS)
     """The model's scheduler for online and for offline mode, used where no `scheduler` is given."""
@@ -253,6 +258,23 @@ class Settings:
                 "drift, always-key or fixed:period=8,between=carry"
             )
 
+    def check_arguments(self, names: Iterable[str], mode: Mode) -> None:
+        """An error for the first of some settings, given by name, that a stream of this mode does not use."""
+        names = tuple(names)
+        self.require_mode(mode)
+        check_modes(names, mode)
+        if "partial_scale" in names and not self.scheduler_for("online").refreshes:
+            name = self.scheduler_for("online").name
+            raise SettingsError(f"partial_scale is for partial frames, and the scheduler {name} has none; use paper")
+
+    def choose_mode(self, otherwise: Mode) -> Mode:
+        """The mode that was given, else the one that the scheduler or the delay is for, else the one of the source."""
+        if self.mode is not None:
+            return self.mode
+        if self.scheduler is not None and self.scheduler.refreshes:
+            return "online"  # the one mode with partial frames
+        return otherwise if self.delay is None else "offline"
+
     def can_run(self, mode: Mode) -> bool:
         """Whether a mode honors the scheduler, if one was given."""
         try:
@@ -276,8 +298,23 @@ SETTINGS: Mapping[str, Setting] = _describe()
 
 
 def settings_for(*groups: str) -> dict[str, Setting]:
-    """The settings of some groups, in their order."""
-    return {name: each for name, each in SETTINGS.items() if each.group in groups}
+    """The settings of some groups, in their order, but for those given in Python alone."""
+    return {name: each for name, each in SETTINGS.items() if each.group in groups and not each.python_only}
+
+
+def check_modes(names: Iterable[str], mode: Mode) -> None:
+    """An error for the first of some settings that a mode does not use.
+
+    Why it refuses a scheduler depends on which it is, so `Settings.require_mode` says that.
+    """
+    for name in names:
+        if name != "scheduler" and name in SETTINGS and mode not in SETTINGS[name].modes:
+            raise SettingsError(f"{name} is for {' or '.join(SETTINGS[name].modes)} mode; the mode is {mode}")
+
+
+def is_for_opening(name: str) -> bool:
+    """Whether a setting is used up when a model is opened, so that no stream can change it."""
+    return name in SETTINGS and SETTINGS[name].group == MODEL
 
 
 def live_settings() -> dict[str, Setting]:

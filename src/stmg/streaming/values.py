@@ -63,6 +63,10 @@ def number(what: str, fits: Callable[[float], bool]) -> Read:
     return read
 
 
+read_activation = choice(*ACTIVATIONS)
+read_threshold = number("a probability between 0 and 1", lambda value: 0 < value < 1)
+
+
 def _as_number(value: Any) -> float | int | None:
     if isinstance(value, str):
         try:
@@ -188,6 +192,13 @@ def read_motion(name: str, value: Any) -> MotionEstimator:
         names = ", ".join(MOTION_ESTIMATORS)
         raise SettingsError(f"{name} is one of {names} or derives from stmg.MotionEstimator; got {value!r}")
     return value
+
+
+def list_motions() -> tuple[str, ...]:
+    """The names of the motion estimators."""
+    from stmg.streaming.motion import MOTION_ESTIMATORS
+
+    return tuple(MOTION_ESTIMATORS)
 
 
 def read_normalization(name: str, value: Any) -> Normalization:
