@@ -16,7 +16,7 @@ import stmg
 from benchmarks.measurement import finish, make_parser
 from stmg.data.catalogue import open_dataset
 from stmg.streaming.anchors import carry_segmentation, compute_anchor
-from stmg.streaming.blending import Between, Side, blend_labels
+from stmg.streaming.blending import BlendInput, Side, blend_labels
 from stmg.streaming.flow import Flow, compose, invert
 from stmg.streaming.motion import DIS_LEVELS, DisMotion, make_view, refine_flow
 from stmg.streaming.tracker import estimate_step
@@ -73,7 +73,7 @@ def main() -> None:
             refined = milliseconds(refine_flow, motion, composed, ends[0], middle, DISTANCE)
 
             def mix(left: Side = sides[0], right: Side = sides[1], image: Image = frames[DISTANCE].image) -> Labels:
-                return blend_labels(Between(left, right, image))
+                return blend_labels(BlendInput(left, right, image))
 
             rows[f"{size[0]}x{size[1]} {name}"] = {
                 "find": found,

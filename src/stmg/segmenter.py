@@ -23,7 +23,7 @@ from stmg.streaming.result import FrameResult
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.streaming.settings import MODEL, SETTINGS, Mode, Settings, check_mode, make_settings
-from stmg.streaming.working_size import ANY_SIZE, choose_size, restore, shrink_timed, stream_at_size
+from stmg.streaming.working_size import ANY_SIZE, choose_size, fit_frame, restore, stream_at_size
 from stmg.video.frames import Frame, as_frame, check_color, read_capture
 from stmg.video.sources import FrameSource, VideoSource, open_video
 
@@ -41,7 +41,7 @@ def _close_after(results: Iterator[FrameResult], source: VideoSource) -> Iterato
         yield from results
 
 
-def _copy(frame: Any) -> Any:
+def _copy_frame(frame: Any) -> Any:
     """A frame in memory of its own, so that whoever made it may write to theirs again."""
     if isinstance(frame, Frame):
         return replace(frame, image=frame.image.copy())
@@ -81,7 +81,6 @@ class VideoSegmenter(Pretrained):
         self.settings = replace(chosen, device=None, motion=chosen.motion.for_network(lambda: self._count_macs(chosen)))
         self.online = Online(self.runtime, self.settings)
         self.state: FrameState | None = None
-        self.num_frames = 0
         self.arguments = tuple(name for name, value in options.items() if value is not None)
         """The settings given by name, which a stream of a mode that does not use them refuses."""
 
@@ -98,18 +97,14 @@ class VideoSegmenter(Pretrained):
 
         color: rgb, or bgr for an array of OpenCV.
         """
-        if self.num_frames == 0:
+        if self.state is None:
             self._check_step()
         return self._advance(frame, color)
 
     def _advance(self, frame: Any, color: str = "rgb") -> FrameResult:
-        frame, original = as_frame(frame, color), None
-        size = self.size_for(frame.size)
-        if size is not None:
-            frame, original = shrink_timed(frame, size)
-        result, self.state = self.online.advance(frame, self.state, self.num_frames)
-        self.num_frames += 1
-        return result if original is None else restore(result, original)
+        fitted, original = fit_frame(as_frame(frame, color), self.size_for)
+        result, self.state = self.online.advance(fitted, self.state)
+        return restore(result, original)
 
     def stream(
         self,
@@ -170,7 +165,7 @@ class VideoSegmenter(Pretrained):
         if color != "rgb":
             frames = (as_frame(frame, color) for frame in source)  # in memory of their own
         elif mode != "online" and not isinstance(source, FrameSource | Sequence):
-            frames = map(_copy, source)  # whoever makes the frames may use one buffer for all
+            frames = map(_copy_frame, source)  # whoever makes the frames may use one buffer for all
         if mode == "offline":
             return stream_at_size(Offline(self.runtime, self.settings).stream, frames, self.size_for)
         if mode == "realtime":
@@ -201,7 +196,6 @@ class VideoSegmenter(Pretrained):
     def reset(self) -> None:
         """Forget the stream; the next frame is a key frame."""
         self.state = None
-        self.num_frames = 0
 
     def another(self, **options: Any) -> VideoSegmenter:
         """A segmenter for another stream, over the same weights, with the same settings but for the options given."""

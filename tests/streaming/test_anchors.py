@@ -2,8 +2,8 @@ import numpy as np
 
 from stmg.runtimes.callable import CallableRuntime
 from stmg.streaming.anchors import Anchor, carry_segmentation, compute_anchor
-from stmg.streaming.blending import Between, Side, blend_labels
-from stmg.streaming.correction import shrink_view
+from stmg.streaming.blending import BlendInput, Side, blend_labels
+from stmg.streaming.correction import halve_image
 from stmg.streaming.segmentation import Segmentation
 from stmg.video.frames import Frame
 from zoo import colors, texture
@@ -19,7 +19,7 @@ def shift(pixels):
 
 
 def anchor(labels, logits=None, image=None):
-    return Anchor(Segmentation(labels), logits, shrink_view(texture(*SIZE) if image is None else image))
+    return Anchor(Segmentation(labels), logits, halve_image(texture(*SIZE) if image is None else image))
 
 
 def test_an_anchor_is_what_the_network_gives():
@@ -36,7 +36,7 @@ def test_a_class_that_a_network_rules_out_can_still_be_overruled():
         return compute_anchor(network, Frame(texture(*SIZE)))
 
     left, right = Side(anchor_of(-1e9, 5, 4), None, 1), Side(anchor_of(30, 0, 0), None, 1)
-    assert (blend_labels(Between(left, right, texture(*SIZE))) == 0).all()
+    assert (blend_labels(BlendInput(left, right, texture(*SIZE))) == 0).all()
 
 
 def test_carried_labels_are_those_where_the_flow_leads():
@@ -50,7 +50,7 @@ def test_where_both_sides_agree_their_label_is_taken_whatever_the_logits_say():
     logits = np.zeros((6, 8, 3), np.float32)
     logits[..., 0] = 9
     sides = [Side(anchor(labels, logits), None, 1), Side(anchor(labels, logits), None, 1)]
-    assert (blend_labels(Between(*sides, texture(*SIZE))) == 2).all()
+    assert (blend_labels(BlendInput(*sides, texture(*SIZE))) == 2).all()
 
 
 def test_where_they_disagree_the_surer_side_wins_and_the_nearer_counts_more():
@@ -59,9 +59,9 @@ def test_where_they_disagree_the_surer_side_wins_and_the_nearer_counts_more():
     sure, unsure = np.zeros((6, 8, 2), np.float32), np.zeros((6, 8, 2), np.float32)
     sure[..., 0], unsure[..., 1] = 5, 0.5
     left, right = Side(anchor(one, sure, image), None, 1), Side(anchor(two, unsure, image), None, 1)
-    assert (blend_labels(Between(left, right, image)) == 0).all()
-    assert (blend_labels(Between(left._replace(distance=64), right, image)) == 0).all()  # sqrt(64) < 5 / 0.5
-    assert (blend_labels(Between(left._replace(distance=121), right, image)) == 1).all()
+    assert (blend_labels(BlendInput(left, right, image)) == 0).all()
+    assert (blend_labels(BlendInput(left._replace(distance=64), right, image)) == 0).all()  # sqrt(64) < 5 / 0.5
+    assert (blend_labels(BlendInput(left._replace(distance=121), right, image)) == 1).all()
 
 
 def test_the_side_that_does_not_explain_the_frame_counts_little():
@@ -70,18 +70,18 @@ def test_the_side_that_does_not_explain_the_frame_counts_little():
     logits = [np.zeros((6, 8, 2), np.float32) for _ in range(2)]
     logits[0][..., 0], logits[1][..., 1] = 3, 3
     left, right = Side(anchor(one, logits[0], other), None, 1), Side(anchor(two, logits[1], image), None, 1)
-    assert (blend_labels(Between(left, right, image)) == 1).mean() > 0.95
+    assert (blend_labels(BlendInput(left, right, image)) == 1).mean() > 0.95
 
 
 def test_of_labels_alone_the_side_with_the_larger_weight_is_taken():
     image = texture(*SIZE)
     one, two = np.full(SIZE, 0, np.uint8), np.full(SIZE, 1, np.uint8)
     left, right = Side(anchor(one, None, image), None, 2), Side(anchor(two, None, image), None, 1)
-    assert (blend_labels(Between(left, right, image)) == 1).all()
+    assert (blend_labels(BlendInput(left, right, image)) == 1).all()
 
 
 def test_frames_of_odd_sides_are_blended_to_their_last_row_and_column():
     image = texture(45, 63)
     one, two = np.full((45, 63), 0, np.uint8), np.full((45, 63), 1, np.uint8)
     sides = [Side(anchor(labels, None, image), None, distance) for labels, distance in ((one, 2), (two, 1))]
-    assert np.array_equal(blend_labels(Between(*sides, image)), two)
+    assert np.array_equal(blend_labels(BlendInput(*sides, image)), two)

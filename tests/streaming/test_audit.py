@@ -14,7 +14,7 @@ from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.anchors import compute_anchor
 from stmg.streaming.audit import AUDIT_PERIOD, MAX_FACTOR, MAX_STEP, Audit, Steering, compare
-from stmg.streaming.blending import Between, Side, blend_segmentation
+from stmg.streaming.blending import BlendInput, Side, blend_segmentation
 from stmg.streaming.flow import compose, invert, warp
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.offline import Offline
@@ -126,7 +126,7 @@ def test_offline_the_anchors_before_and_after_are_blended_onto_the_one_between()
     for n in reversed(range(4, 8)):
         ahead = compose(ahead, invert(motion.estimate(views[n], views[n + 1])))
     left, between, right = (compute_anchor(runtime, frames[n]) for n in (0, 4, 8))
-    shown = blend_segmentation(Between(Side(left, back, 4), Side(right, ahead, 4), frames[4].image))
+    shown = blend_segmentation(BlendInput(Side(left, back, 4), Side(right, ahead, 4), frames[4].image))
     assert results[4].audit == compare(shown.labels, between.labels, 4).bring_nearer()
 
 

@@ -11,8 +11,15 @@ from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming import blending
 from stmg.streaming.anchors import compute_anchor
-from stmg.streaming.blending import Between, Side, blend_labels, correct_between
-from stmg.streaming.correction import AnchorEvidence, correct, make_evidence, shrink_view, view_blended, view_warped
+from stmg.streaming.blending import BlendInput, Side, blend_labels, correct_between
+from stmg.streaming.correction import (
+    CorrectorReference,
+    blend_corrector_input,
+    correct,
+    halve_image,
+    make_reference,
+    warp_corrector_input,
+)
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import compose, invert
 from stmg.streaming.motion import DisMotion, make_view
@@ -110,13 +117,13 @@ def test_a_corrected_frame_is_blended_from_both_anchors_as_by_hand():
     one, two = (compute_anchor(CallableRuntime(colors), Frame(frames[at]), Painter()) for at in (0, 2 * STRIDE))
     middle = correct_between(
         Painter(),
-        Between(Side(one, to_left, STRIDE), Side(two, to_right, STRIDE), frames[STRIDE]),
+        BlendInput(Side(one, to_left, STRIDE), Side(two, to_right, STRIDE), frames[STRIDE]),
     )
     assert np.array_equal(results[STRIDE].labels, middle.labels)
     to_one = reduce(compose, back[: STRIDE - 2])
     to_middle = reduce(compose, [invert(flow) for flow in (back[STRIDE - 1], back[STRIDE - 2])])
     sides = Side(one, to_one, STRIDE - 2), Side(middle, to_middle, 2)
-    assert np.array_equal(results[STRIDE - 2].labels, blend_labels(Between(*sides, frames[STRIDE - 2])))
+    assert np.array_equal(results[STRIDE - 2].labels, blend_labels(BlendInput(*sides, frames[STRIDE - 2])))
 
 
 def test_how_well_the_anchors_explain_a_corrected_frame_is_computed_once_a_side(monkeypatch):
@@ -125,7 +132,7 @@ def test_how_well_the_anchors_explain_a_corrected_frame_is_computed_once_a_side(
     frames = panning(9, step=3)
     left, right = (compute_anchor(CallableRuntime(colors), Frame(frames[at]), Painter()) for at in (0, 8))
     sides = [Side(left, None, 4), Side(right, None, 4)]
-    assert correct_between(Painter(), Between(*sides, frames[4])).shown.correction is not None
+    assert correct_between(Painter(), BlendInput(*sides, frames[4])).segmentation.correction is not None
     assert [id(image) for image in seen] == [id(side.anchor.small) for side in sides]
 
 
@@ -155,7 +162,8 @@ def test_offline_does_without_one_that_is_no_help_between_two_computed_frames():
 
 def test_what_was_warped_stays_where_the_mask_is_weak():
     anchor = compute_anchor(CallableRuntime(colors), Frame(texture(*SIZE)), Painter())
-    corrected, _ = correct(Painter(0.05), view_warped(anchor.evidence, None, texture(*SIZE)), anchor.shown, 0.5)
+    view = warp_corrector_input(anchor.reference, None, texture(*SIZE))
+    corrected, _ = correct(Painter(0.05), view, anchor.segmentation, 0.5)
     assert corrected.labels is anchor.labels
     assert corrected.correction.max() == np.float32(0.05)
 
@@ -163,9 +171,9 @@ def test_what_was_warped_stays_where_the_mask_is_weak():
 def test_a_foreground_is_corrected_softly():
     probability = np.full(SIZE, 0.2, np.float32)
     shown = Segmentation(np.zeros(SIZE, np.uint8), probability)
-    evidence = make_evidence(shrink_view(texture(*SIZE)), shown, None, 2)
-    assert np.allclose(np.exp(evidence.logits[:, :, 1]), 0.2)
-    corrected = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), shown, 0.5)[0]
+    reference = make_reference(halve_image(texture(*SIZE)), shown, None, 2)
+    assert np.allclose(np.exp(reference.logits[:, :, 1]), 0.2)
+    corrected = correct(Painter(), warp_corrector_input(reference, None, texture(*SIZE)), shown, 0.5)[0]
     assert corrected.probability[:, :56].min() > 0.9
     assert np.allclose(corrected.probability[:, 72:], 0.2)
     assert corrected.labels[:, :56].all()
@@ -175,24 +183,24 @@ def test_a_foreground_is_corrected_softly():
 def test_labels_alone_count_as_certain():
     labels = np.zeros(SIZE, np.uint8)
     labels[48:] = 2
-    evidence = make_evidence(shrink_view(texture(*SIZE)), Segmentation(labels), None, CLASSES)
-    assert np.array_equal(evidence.logits.argmax(2), labels[4::8, 4::8])
+    reference = make_reference(halve_image(texture(*SIZE)), Segmentation(labels), None, CLASSES)
+    assert np.array_equal(reference.logits.argmax(2), labels[4::8, 4::8])
 
 
 def test_what_has_no_label_is_no_class_and_stays_so():
     labels = np.full(SIZE, 255, np.uint8)
     labels[48:] = 1
-    evidence = make_evidence(shrink_view(texture(*SIZE)), Segmentation(labels), None, CLASSES)
-    assert np.allclose(np.exp(evidence.logits[:5]), 1 / CLASSES)
-    corrected = correct(Painter(), view_warped(evidence, None, texture(*SIZE)), Segmentation(labels), 0.5)[0]
+    reference = make_reference(halve_image(texture(*SIZE)), Segmentation(labels), None, CLASSES)
+    assert np.allclose(np.exp(reference.logits[:5]), 1 / CLASSES)
+    corrected = correct(Painter(), warp_corrector_input(reference, None, texture(*SIZE)), Segmentation(labels), 0.5)[0]
     assert (corrected.labels[:48] == 255).all()
     assert (corrected.labels[48:, :60] == 2).all()
 
 
 def test_logits_of_any_resolution_are_brought_to_the_grid():
     fine = np.log(np.random.default_rng(0).dirichlet(np.ones(CLASSES), SIZE).astype(np.float32))
-    evidence = make_evidence(shrink_view(texture(*SIZE)), Segmentation(np.zeros(SIZE, np.uint8)), fine, CLASSES)
-    assert evidence.logits.shape == (12, 16, CLASSES)
+    reference = make_reference(halve_image(texture(*SIZE)), Segmentation(np.zeros(SIZE, np.uint8)), fine, CLASSES)
+    assert reference.logits.shape == (12, 16, CLASSES)
 
 
 def test_one_pass_sees_both_sides():
@@ -200,8 +208,8 @@ def test_one_pass_sees_both_sides():
     black, white = (np.full((48, 64, 3), value, np.uint8) for value in (0, 200))
     ones, twos = (np.log(np.full((12, 16, CLASSES), share, np.float32)) for share in (0.2, 0.4))
     share = np.full((48, 64), 0.25, np.float32)
-    sides = (AnchorEvidence(black, ones), None), (AnchorEvidence(white, twos), None)
-    _, before, logits = view_blended(sides, share, shrink_view(image))
+    sides = (CorrectorReference(black, ones), None), (CorrectorReference(white, twos), None)
+    _, before, logits = blend_corrector_input(sides, share, halve_image(image))
     assert np.allclose(before, 150, atol=1)
     assert np.allclose(np.exp(logits), 0.35)
 

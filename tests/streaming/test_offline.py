@@ -14,7 +14,7 @@ from stmg.segmenter import VideoSegmenter
 from stmg.streaming import offline as offline_module
 from stmg.streaming import windows
 from stmg.streaming.anchors import compute_anchor
-from stmg.streaming.blending import Between, Side, blend_labels
+from stmg.streaming.blending import BlendInput, Side, blend_labels
 from stmg.streaming.flow import compose, invert
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.offline import Offline
@@ -49,7 +49,7 @@ def test_frames_between_two_anchors_are_blended_from_both_as_by_hand():
     left, right = (compute_anchor(CallableRuntime(colors), frames[n]) for n in (4, 8))
     to_left = compose(back[4], back[5])
     to_right = compose(invert(back[7]), invert(back[6]))
-    expected = blend_labels(Between(Side(left, to_left, 2), Side(right, to_right, 2), frames[6].image))
+    expected = blend_labels(BlendInput(Side(left, to_left, 2), Side(right, to_right, 2), frames[6].image))
     assert np.array_equal(results[6].labels, expected)
     assert np.array_equal(results[4].labels, left.labels)
 
@@ -63,7 +63,7 @@ def test_the_finest_motion_is_searched_both_ways():
     ahead = [motion.estimate(views[n + 1], views[n]) for n in range(8)]
     left, right = (compute_anchor(CallableRuntime(colors), frames[n]) for n in (4, 8))
     sides = Side(left, compose(back[4], back[5]), 2), Side(right, compose(ahead[7], ahead[6]), 2)
-    assert np.array_equal(results[6].labels, blend_labels(Between(*sides, frames[6].image)))
+    assert np.array_equal(results[6].labels, blend_labels(BlendInput(*sides, frames[6].image)))
 
 
 def test_it_comes_closer_to_the_network_than_looking_backwards():

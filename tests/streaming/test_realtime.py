@@ -172,13 +172,13 @@ def test_a_state_may_be_continued_twice_with_the_same_results():
 
     loop, frames = Realtime(CallableRuntime(colors), Settings(), finish), panning(8, step=3)
     state = RealtimeState()
-    for number, frame in enumerate(frames[:5]):
-        _, state = loop.advance(frame, state, number)
+    for frame in frames[:5]:
+        _, state = loop.advance(frame, state)
     ends = []
     for _ in range(2):
         after = state
-        for number, frame in enumerate(frames[5:], 5):
-            result, after = loop.advance(frame, after, number)
+        for frame in frames[5:]:
+            result, after = loop.advance(frame, after)
         ends.append(result)
     assert np.array_equal(ends[0].labels, ends[1].labels)
     assert ends[0].audit == ends[1].audit

@@ -8,8 +8,8 @@ import pytest
 from stmg.runtimes.callable import CallableRuntime
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.anchors import Anchor, compute_anchor
-from stmg.streaming.blending import Between, Side, blend_probability, blend_segmentation
-from stmg.streaming.correction import shrink_view
+from stmg.streaming.blending import BlendInput, Side, blend_probability, blend_segmentation
+from stmg.streaming.correction import halve_image
 from stmg.streaming.flow import compose, warp
 from stmg.streaming.motion import DisMotion, make_view
 from stmg.streaming.realtime import RealtimeStream
@@ -87,26 +87,26 @@ def test_labels_alone_are_warped_by_the_nearest_pixel():
 
 def side(value, image, distance=1):
     probability = np.full(SIZE, value, np.float32)
-    return Side(Anchor(threshold_probability(probability, 0.5), None, shrink_view(image)), None, distance)
+    return Side(Anchor(threshold_probability(probability, 0.5), None, halve_image(image)), None, distance)
 
 
 def test_between_anchors_that_explain_a_frame_alike_the_nearer_weighs_more_by_the_root_of_the_distance():
     image = texture(*SIZE)
-    blended = blend_probability(Between(side(0.2, image, 1), side(0.8, image, 4), image))
+    blended = blend_probability(BlendInput(side(0.2, image, 1), side(0.8, image, 4), image))
     assert np.allclose(blended, (0.2 * 2 + 0.8) / 3, atol=1e-4)
-    shown = blend_segmentation(Between(side(0.2, image, 3), side(0.8, image, 1), image))
+    shown = blend_segmentation(BlendInput(side(0.2, image, 3), side(0.8, image, 1), image))
     assert (shown.labels == 1).all()
 
 
 def test_the_anchor_that_does_not_explain_a_frame_counts_little():
     image, other = texture(*SIZE, seed=1), texture(*SIZE, seed=2)
-    blended = blend_probability(Between(side(0.0, other), side(1.0, image), image))
+    blended = blend_probability(BlendInput(side(0.0, other), side(1.0, image), image))
     assert np.median(blended) > 0.95
 
 
 def test_both_sides_are_blended_where_their_labels_agree_too():
     image = texture(*SIZE)
-    shown = blend_segmentation(Between(side(0.6, image), side(0.9, image), image))
+    shown = blend_segmentation(BlendInput(side(0.6, image), side(0.9, image), image))
     assert np.allclose(shown.probability, 0.75, atol=1e-4)
 
 

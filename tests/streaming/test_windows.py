@@ -34,7 +34,7 @@ def test_a_frame_shows_the_same_alone_as_with_all_others(corrector):
     with ThreadPoolExecutor(2) as pool:
         together = [task.result().labels for task in blender.submit(pool)]
     for at, labels in enumerate(together, start=1):
-        assert np.array_equal(blender.show(at).labels, labels), at
+        assert np.array_equal(blender.blend(at).labels, labels), at
 
 
 @pytest.mark.parametrize(("period", "corrects"), [(3, False), (MAX_UNCORRECTED, True)])

@@ -13,8 +13,8 @@ from stmg.evaluation.rows import Latency, Live
 from stmg.evaluation.speed import warm_up
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.cost import Cost
-from stmg.streaming.realtime import lower_thread_priority
 from stmg.streaming.result import FrameResult
+from stmg.streaming.threads import lower_thread_priority
 from stmg.video.frames import Frame
 from stmg.video.labels import Labels
 from stmg.video.pace import pace

@@ -25,8 +25,8 @@ from stmg.serve.pictures import Pictures
 from stmg.serve.recording import SegmentRecorder
 from stmg.serve.stream import LiveStream
 from stmg.serve.uploads import Uploads
-from stmg.streaming.realtime import lower_thread_priority
 from stmg.streaming.result import FrameResult
+from stmg.streaming.threads import lower_thread_priority
 
 TICK = 0.5  # seconds from one event with figures to the next
 RESULT_DEPTH = 64  # results kept for late viewers

@@ -9,7 +9,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.streaming.correction import AnchorEvidence, Corrector, correct, make_evidence, shrink_view, view_warped
+from stmg.streaming.correction import (
+    Corrector,
+    CorrectorReference,
+    correct,
+    halve_image,
+    make_reference,
+    warp_corrector_input,
+)
 from stmg.streaming.flow import Flow, Map
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.segmentation import Segmentation, read_segmentation, warp_segmentation
@@ -26,24 +33,24 @@ Quads = NDArray[np.uint8]
 class Anchor:
     """A frame the network has computed."""
 
-    shown: Segmentation
+    segmentation: Segmentation
     logits: NDArray[np.float32] | None = None
     """Of the classes at the network's own resolution, (h, w, C); None where it gives labels alone or nobody blends."""
     small: Image | None = None
     """The frame itself at half its size, to see how well it explains another one; None where nobody blends."""
     threshold: float = 0.5
-    evidence: AnchorEvidence | None = None
+    reference: CorrectorReference | None = None
     """What a corrector needs of it; None without one."""
 
     @property
     def labels(self) -> Labels:
         """(H, W)."""
-        return self.shown.labels
+        return self.segmentation.labels
 
     @property
     def probability(self) -> Map | None:
         """(H, W) of the foreground."""
-        return self.shown.probability
+        return self.segmentation.probability
 
     @cached_property
     def quads(self) -> Quads:
@@ -63,29 +70,29 @@ def make_anchor(
 
     for_blending: keep what blending it with another anchor needs.
     """
-    shown, threshold = read_segmentation(runtime, logits, frame.size), runtime.threshold
+    segmentation, threshold = read_segmentation(runtime, logits, frame.size), runtime.threshold
     if corrector is None and not for_blending:
-        return Anchor(shown, threshold=threshold)
-    array = runtime.logits_array(logits) if shown.probability is None else None
+        return Anchor(segmentation, threshold=threshold)
+    array = runtime.logits_array(logits) if segmentation.probability is None else None
     if array is not None:
         array = np.maximum(array, array.max(2, keepdims=True) - MAX_LOGIT_GAP)
-    small, evidence = shrink_view(frame.image), None
+    small, reference = halve_image(frame.image), None
     if corrector is not None:
-        evidence = make_evidence(small, shown, array, corrector.num_classes)
-    return Anchor(shown, array, small, threshold, evidence)
+        reference = make_reference(small, segmentation, array, corrector.num_classes)
+    return Anchor(segmentation, array, small, threshold, reference)
 
 
 def carry_segmentation(anchor: Anchor, flow: Flow | None) -> Segmentation:
     """What an anchor shows, warped onto a frame."""
-    return warp_segmentation(anchor.shown, flow, anchor.threshold)
+    return warp_segmentation(anchor.segmentation, flow, anchor.threshold)
 
 
 def carry_corrected(corrector: Corrector | None, anchor: Anchor, flow: Flow | None, image: Image) -> Segmentation:
     """What an anchor shows, warped onto a frame and corrected there if there is a corrector."""
-    shown = carry_segmentation(anchor, flow)
-    if corrector is None or anchor.evidence is None:
-        return shown
-    return correct(corrector, view_warped(anchor.evidence, flow, image), shown, anchor.threshold)[0]
+    segmentation = carry_segmentation(anchor, flow)
+    if corrector is None or anchor.reference is None:
+        return segmentation
+    return correct(corrector, warp_corrector_input(anchor.reference, flow, image), segmentation, anchor.threshold)[0]
 
 
 def make_quads(labels: Labels) -> Quads:

@@ -99,6 +99,40 @@ class Steering(NamedTuple):
 UNSTEERED = Steering()
 
 
+class SceneSteering:
+    """The steering of the scene that is being read, where audits come later than the frames that they are of."""
+
+    def __init__(self, max_change: float | None) -> None:
+        self.max_change = max_change
+        self.scene = 0
+        """How many scenes have begun."""
+        self._steering = Steering(unaudited=AUDIT_PERIOD)
+
+    @property
+    def is_due(self) -> bool:
+        """True if the next anchor should be audited."""
+        return self._steering.is_due(self.max_change)
+
+    def restart(self) -> None:
+        """Begin a new scene. Audits of the one before no longer count."""
+        self.scene += 1
+        self._steering = self._steering.restart()
+
+    def steer(self, scheduler: Scheduler) -> Scheduler:
+        """The scheduler with the budget that audits have led to."""
+        return self._steering.steer(scheduler, self.max_change)
+
+    def follow(self, audit: Audit | None, scene: int) -> Audit | None:
+        """Take the audit of an anchor into account, if its scene is still read; None: the anchor was not audited.
+
+        It is returned with the flicker last measured.
+        """
+        audit = self._steering.add_flicker(audit)
+        if scene == self.scene:
+            self._steering = self._steering.follow(audit, self.max_change)
+        return audit
+
+
 def _step(changed: float, max_change: float) -> float:
     """The factor by which one audit changes the budget."""
     if changed <= 0:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.streaming.anchors import Anchor, Quads
-from stmg.streaming.correction import Corrector, CorrectorInput, correct, shrink_view, view_blended
+from stmg.streaming.correction import Corrector, CorrectorInput, blend_corrector_input, correct, halve_image
 from stmg.streaming.flow import Flow, Map, find_positions, match_error, match_error_at, remap, sample_maps, warp
 from stmg.streaming.segmentation import Segmentation, threshold_probability
 from stmg.video.frames import Image
@@ -49,8 +49,8 @@ class Weights(NamedTuple):
         return Weights(self.left.ravel().take(cells), self.right.ravel().take(cells))
 
 
-class Between(NamedTuple):
-    """A frame between two anchors."""
+class BlendInput(NamedTuple):
+    """A frame between two anchors, with both of them."""
 
     left: Side
     right: Side
@@ -68,13 +68,20 @@ class Between(NamedTuple):
 
         positions: (h, w, 2) in either anchor, of the frame's pixel where each cell begins.
         """
-        small = shrink_view(self.image)
+        small = halve_image(self.image)
         return Weights(
             *(
                 _weigh(match_error_at(_small(side), small, at / np.float32(QUAD), cells), side)
                 for side, at in zip((self.left, self.right), positions, strict=True)
             )
         )
+
+    def corrector_input(self, small: Image, weights: Weights) -> CorrectorInput:
+        """What a corrector sees of it. Both anchors were made for a corrector."""
+        one, two = self.left.anchor.reference, self.right.anchor.reference
+        assert one is not None
+        assert two is not None
+        return blend_corrector_input(((one, self.left.flow), (two, self.right.flow)), weights.share_of_left, small)
 
 
 def _small(side: Side) -> Image:
@@ -88,28 +95,19 @@ def _weigh(errors: NDArray[np.uint8], side: Side) -> NDArray[np.float32]:
     return weights
 
 
-def correct_between(corrector: Corrector | None, frame: Between) -> Anchor:
+def correct_between(corrector: Corrector | None, frame: BlendInput) -> Anchor:
     """A frame blended and then corrected in one pass that sees both sides, for others to be blended from."""
     left, right = frame.left.anchor, frame.right.anchor
-    small, threshold = shrink_view(frame.image), left.threshold
-    if corrector is None or left.evidence is None or right.evidence is None:
+    small, threshold = halve_image(frame.image), left.threshold
+    if corrector is None or left.reference is None or right.reference is None:
         return Anchor(blend_segmentation(frame), None, small, threshold)
     weights = frame.weigh(small)
-    view, blended = view_between(frame, small, weights), blend_segmentation(frame, weights)
-    shown, logits = correct(corrector, view, blended, threshold)
-    return Anchor(shown, logits if shown.probability is None else None, small, threshold)
+    blended = blend_segmentation(frame, weights)
+    segmentation, logits = correct(corrector, frame.corrector_input(small, weights), blended, threshold)
+    return Anchor(segmentation, logits if segmentation.probability is None else None, small, threshold)
 
 
-def view_between(frame: Between, small: Image, weights: Weights) -> CorrectorInput:
-    """What a corrector sees of a frame between two anchors; `small` is the frame at half its size."""
-    left, right = frame.left, frame.right
-    one, two = left.anchor.evidence, right.anchor.evidence
-    assert one is not None
-    assert two is not None
-    return view_blended(((one, left.flow), (two, right.flow)), weights.share_of_left, small)
-
-
-def blend_segmentation(frame: Between, weights: Weights | None = None) -> Segmentation:
+def blend_segmentation(frame: BlendInput, weights: Weights | None = None) -> Segmentation:
     """What a frame between two anchors shows."""
     left, right = frame.left.anchor, frame.right.anchor
     if left.probability is None or right.probability is None:
@@ -117,20 +115,20 @@ def blend_segmentation(frame: Between, weights: Weights | None = None) -> Segmen
     return threshold_probability(blend_probability(frame, weights), left.threshold)
 
 
-def blend_probability(frame: Between, weights: Weights | None = None) -> Map:
+def blend_probability(frame: BlendInput, weights: Weights | None = None) -> Map:
     """The probability (H, W) of the foreground: the weighted mean of both sides everywhere."""
     left, right = frame.left, frame.right
     assert left.anchor.probability is not None
     assert right.anchor.probability is not None
     height, width = left.anchor.probability.shape
-    share = (weights or frame.weigh(shrink_view(frame.image))).share_of_left
+    share = (weights or frame.weigh(halve_image(frame.image))).share_of_left
     share = cv2.resize(share, (width, height), interpolation=cv2.INTER_LINEAR)
     one, two = warp(left.anchor.probability, left.flow), warp(right.anchor.probability, right.flow)
     probability: Map = two + share * (one - two)
     return probability
 
 
-def blend_labels(frame: Between, weights: Weights | None = None) -> Labels:
+def blend_labels(frame: BlendInput, weights: Weights | None = None) -> Labels:
     """The labels (H, W) of a frame between two anchors.
 
     Where the warped labels of both sides agree they are taken. Elsewhere the logits of both are averaged by weight.
@@ -147,7 +145,7 @@ def blend_labels(frame: Between, weights: Weights | None = None) -> Labels:
 
 
 def _choose_labels(
-    frame: Between,
+    frame: BlendInput,
     positions: list[Flow],
     warped: tuple[Quads, Quads],
     pixels: NDArray[np.intp],

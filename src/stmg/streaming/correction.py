@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import cv2
@@ -43,8 +44,8 @@ class Corrector(Protocol):
         """The cost of one frame of (H, W)."""
 
 
-class AnchorEvidence(NamedTuple):
-    """What a corrector needs of a computed frame."""
+class CorrectorReference(NamedTuple):
+    """A computed frame, as a corrector needs it to correct others."""
 
     image: Image
     """At half size."""
@@ -52,25 +53,25 @@ class AnchorEvidence(NamedTuple):
     """(h, w, C), at an eighth."""
 
 
-def make_evidence(
-    small: Image, shown: Segmentation, logits: NDArray[np.float32] | None, classes: int
-) -> AnchorEvidence | None:
-    """What a corrector needs of a computed frame; None if the frame is too small to be corrected.
+def make_reference(
+    small: Image, segmentation: Segmentation, logits: NDArray[np.float32] | None, classes: int
+) -> CorrectorReference | None:
+    """A computed frame for a corrector; None if it is too small to be corrected.
 
     Labels without logits count as certain.
 
     small: the frame at half its size.
     logits: of the classes at the network's own resolution, (h, w, C).
     """
-    height, width = shown.labels.shape
+    height, width = segmentation.labels.shape
     if min(height, width) < MIN_SIDE:
         return None
     size = max(1, height // GRID), max(1, width // GRID)
-    if shown.probability is not None:
-        cells = cv2.resize(shown.probability, size[::-1], interpolation=cv2.INTER_AREA)
+    if segmentation.probability is not None:
+        cells = cv2.resize(segmentation.probability, size[::-1], interpolation=cv2.INTER_AREA)
         probabilities = np.stack((1 - cells, cells), axis=2)
     elif logits is None:
-        ids = cv2.resize(shown.labels, size[::-1], interpolation=cv2.INTER_NEAREST)
+        ids = cv2.resize(segmentation.labels, size[::-1], interpolation=cv2.INTER_NEAREST)
         # Where there is no label every class is as likely.
         sure = np.vstack((np.eye(classes, dtype=np.float32), np.full((1, classes), 1 / classes, np.float32)))
         probabilities = sure[np.minimum(ids, classes)]
@@ -80,7 +81,7 @@ def make_evidence(
             probabilities = _resample(probabilities, size)
     if probabilities.shape[2] != classes:
         raise ModelError(f"the corrector is for {classes} classes, the network has {probabilities.shape[2]}")
-    return AnchorEvidence(small, np.log(np.maximum(probabilities, MIN_PROBABILITY)))
+    return CorrectorReference(small, np.log(np.maximum(probabilities, MIN_PROBABILITY)))
 
 
 def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -100,13 +101,13 @@ def add_cost(cost: Cost | None, corrector: Corrector | None, size: tuple[int, in
     return cost if cost is None or corrector is None else cost.plus(corrector.cost(size))
 
 
-def shrink_view(image: Image) -> Image:
+def halve_image(image: Image) -> Image:
     """A frame at half its height and width, rounded up, for correctors and for matching it with another frame."""
     return resize_image(image, view_size(image.shape[:2]))
 
 
 def view_size(size: tuple[int, ...]) -> tuple[int, int]:
-    """(h, w) of the view of a frame of (H, W)."""
+    """(h, w) of a frame of (H, W) at half its height and width, rounded up."""
     height, width = size
     return -(-height // VIEW), -(-width // VIEW)
 
@@ -122,16 +123,17 @@ class CorrectorInput(NamedTuple):
     """(h, w, C) of the computed frames, warped too."""
 
 
-def view_warped(evidence: AnchorEvidence, flow: Flow | None, image: Image) -> CorrectorInput:
+def warp_corrector_input(reference: CorrectorReference, flow: Flow | None, image: Image) -> CorrectorInput:
     """What a corrector sees of a frame that is warped from one computed frame."""
-    return CorrectorInput(shrink_view(image), warp(evidence.image, flow), warp(evidence.logits, flow))
+    return CorrectorInput(halve_image(image), warp(reference.image, flow), warp(reference.logits, flow))
 
 
-def view_blended(
-    sides: tuple[tuple[AnchorEvidence, Flow | None], tuple[AnchorEvidence, Flow | None]], share: Map, small: Image
+def blend_corrector_input(
+    sides: Sequence[tuple[CorrectorReference, Flow | None]], share: Map, small: Image
 ) -> CorrectorInput:
     """What a corrector sees of a frame that is blended from two computed frames.
 
+    sides: the two frames, and the flow to each.
     share: of the first of them, in [0, 1], (h, w) as large as the images.
     small: the frame at half its size.
     """
@@ -144,18 +146,18 @@ def view_blended(
 
 
 def correct(
-    corrector: Corrector, view: CorrectorInput, shown: Segmentation, threshold: float
+    corrector: Corrector, view: CorrectorInput, segmentation: Segmentation, threshold: float
 ) -> tuple[Segmentation, NDArray[np.float32]]:
-    """What a frame shows after its correction, instead of `shown`, and the corrector's logits (h, w, C)."""
+    """What a frame shows after its correction, instead of `segmentation`, and the corrector's logits (h, w, C)."""
     logits, mask = corrector.correct(*view)
-    height, width = shown.labels.shape
+    height, width = segmentation.labels.shape
     full = cv2.resize(mask, (width, height), interpolation=cv2.INTER_LINEAR)
-    if shown.probability is not None:
+    if segmentation.probability is not None:
         corrected = 1 / (1 + np.exp(logits[:, :, 0] - logits[:, :, 1]))
         new = cv2.resize(corrected, (width, height), interpolation=cv2.INTER_LINEAR)
-        probability = shown.probability + full * (new - shown.probability)
+        probability = segmentation.probability + full * (new - segmentation.probability)
         return threshold_probability(probability, threshold, mask), logits
-    labels = shown.labels
+    labels = segmentation.labels
     keeps = cv2.compare(full, MIN_MASK, cv2.CMP_LE) | cv2.compare(labels, IGNORE, cv2.CMP_EQ)
     if not keeps.all():
         labels = cv2.copyTo(labels, keeps, find_best(logits.transpose(2, 0, 1), (height, width)))

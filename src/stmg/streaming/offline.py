@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from stmg.streaming.anchors import compute_anchor
-from stmg.streaming.audit import AUDIT_PERIOD, Audit, Steering
+from stmg.streaming.audit import Audit, SceneSteering
 from stmg.streaming.result import FrameResult, make_result
 from stmg.streaming.runtime import Runtime
-from stmg.streaming.schedulers import AFTER_FIRST_FRAME, WINDOWS_AHEAD, Evidence, Level, Scheduler
+from stmg.streaming.schedulers import AFTER_FIRST_FRAME, WINDOWS_AHEAD, Evidence, Level
 from stmg.streaming.segmentation import Segmentation
 from stmg.streaming.settings import Settings
 from stmg.streaming.threads import count_workers, limit_opencv_while_working
@@ -50,7 +50,7 @@ class Offline:
         return limit_opencv_while_working(self._stream(frames))
 
     def _stream(self, frames: Iterable[Any]) -> Generator[FrameResult]:
-        source, steering = _UntilError(frames), _SceneSteering(self.settings.max_change)
+        source, steering = _UntilError(frames), SceneSteering(self.settings.max_change)
         waiting: deque[Window] = deque()
         begin_worker = None if self.runtime.one_at_a_time else partial(self.runtime.begin_worker, FRAMES_AT_ONCE)
         pool = ThreadPoolExecutor(self.workers, "stmg-offline", begin_worker)
@@ -59,52 +59,48 @@ class Offline:
             for window in self._read_windows(source, pool, steering):
                 waiting.append(window)
                 if len(waiting) > WINDOWS_AHEAD:
-                    self._begin(waiting, pool, steering)
-                    yield from self._finish(waiting.popleft(), steering)
-                    self._begin(waiting, pool, steering)  # it is worked on while the next one is read
+                    self._begin_blending(waiting, pool, steering)
+                    yield from self._finish_first(waiting, steering)
+                    self._begin_blending(waiting, pool, steering)  # of the next one, while another is read
             while waiting:
-                self._begin(waiting, pool, steering)
-                yield from self._finish(waiting.popleft(), steering)
+                self._begin_blending(waiting, pool, steering)
+                yield from self._finish_first(waiting, steering)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
         if source.error is not None:
             raise source.error
 
     def _read_windows(
-        self, frames: Iterable[Frame], pool: ThreadPoolExecutor, steering: _SceneSteering
+        self, frames: Iterable[Frame], pool: ThreadPoolExecutor, steering: SceneSteering
     ) -> Iterator[Window]:
-        """Read frames into windows, and have their last frames computed."""
-        window: Window | None = None
+        """Read frames into windows, and give the last frame of each to the network."""
+        window, memory = Window(None, steering.scene), AFTER_FIRST_FRAME
         before: TrackedFrame | None = None
-        memory = AFTER_FIRST_FRAME
         for number, frame in enumerate(frames):
             arrived = time.perf_counter()
             tracked = self.tracker.track(frame, before)
-            current = WindowFrame(frame, number, arrived, tracked)
-            reason = tracked.break_reason
-            if window is None or reason:
-                if window is not None and window.frames:  # nothing crosses a break: the frame before is an anchor too
+            reason, flow_ahead = tracked.break_reason, None
+            if before is None or reason:
+                if window.frames:  # nothing crosses a break, so the frame before it is an anchor too
                     yield self._close(window, "last frame", pool)
                 steering.restart()
-                window = Window(None, steering.scene, [current])
-                memory = AFTER_FIRST_FRAME
+                window, memory = Window(None, steering.scene), AFTER_FIRST_FRAME
             else:
-                scheduler = steering.steer(self.scheduler)
-                evidence = Evidence(tracked.drift, tracked.drift)
+                drift = tracked.drift
+                scheduler, evidence = steering.steer(self.scheduler), Evidence(drift, drift)
                 level = Level(scheduler.decide(evidence, memory))
                 memory = scheduler.remember(level, evidence, memory)
-                if self.estimator.both_ways and before is not None:
-                    ahead = pool.submit(self.estimator.estimate, tracked.view, before.view)
-                    current = replace(current, flow_ahead=ahead)
-                window.frames.append(current)
-                reason = self.scheduler.name if level is Level.KEY else "seam" if number % SEAM == 0 else ""
+                reason = scheduler.name if level is Level.KEY else "seam" if number % SEAM == 0 else ""
+                if self.estimator.both_ways:
+                    flow_ahead = pool.submit(self.estimator.estimate, tracked.view, before.view)
+            window.frames.append(WindowFrame(frame, number, arrived, tracked, flow_ahead))
             if reason:
                 yield self._close(window, reason, pool)
                 window, tracked = Window(window.frames[-1], steering.scene), tracked.as_computed()
             if number % SEAM == 0:
                 memory, tracked = AFTER_FIRST_FRAME, replace(tracked, timing=Timing(frame.time))
             before = tracked
-        if window is not None and window.frames:
+        if window.frames:
             yield self._close(window, "last frame", pool)
 
     def _close(self, window: Window, reason: str, pool: ThreadPoolExecutor) -> Window:
@@ -114,58 +110,57 @@ class Offline:
         window.frames[-1] = replace(last, anchor=anchor, reason=reason)
         return window
 
-    def _begin(self, waiting: deque[Window], pool: ThreadPoolExecutor, steering: _SceneSteering) -> None:
-        """Have the next window blended, and its last frame audited where that is due, unless they are under way."""
+    def _begin_blending(self, waiting: deque[Window], pool: ThreadPoolExecutor, steering: SceneSteering) -> None:
+        """Have the first window blended, and its last frame audited where that is due, unless they are under way."""
         window = waiting[0]
-        if window.between is not None:
+        if window.blended is not None:
             return
-        window.between = []
+        window.blended = []
         if window.left is None:
             return
         if len(window.frames) > 1:
-            window.between = WindowBlender(self.estimator, self.corrector, window.left, window.frames).submit(pool)
-        following = waiting[1] if len(waiting) > 1 else None
-        if following is not None and following.left is window.frames[-1]:
-            window.is_inner = True
-            if steering.is_due:
-                window.audit = pool.submit(audit_anchor, self.estimator, self.corrector, window, following)
+            window.blended = WindowBlender(self.estimator, self.corrector, window.left, window.frames).submit(pool)
+        if _is_inner(waiting) and steering.is_due:
+            window.audit = pool.submit(audit_anchor, self.estimator, self.corrector, window, waiting[1])
 
-    def _finish(self, window: Window, steering: _SceneSteering) -> Iterator[FrameResult]:
-        """The results of a window."""
+    def _finish_first(self, waiting: deque[Window], steering: SceneSteering) -> Iterator[FrameResult]:
+        """The results of the first window, which no longer waits then."""
+        is_inner, window = _is_inner(waiting), waiting.popleft()
         *carried, last = window.frames
-        for at, (current, shown) in enumerate(zip(carried, window.between or (), strict=True), start=1):
-            distance = min(at, len(window.frames) - at)
-            yield self._make_result(current, shown.result(), Level.CARRY, self.scheduler.name, distance)
-        shown_last = last.computed.shown.copy()
-        audit = steering.follow(window)
-        yield self._make_result(last, shown_last, Level.KEY, last.reason, audit=audit)
+        for at, (current, blended) in enumerate(zip(carried, window.blended or (), strict=True), start=1):
+            yield self._make_result(current, blended.result(), distance=min(at, len(window.frames) - at))
+        segmentation, audit = last.wait_for_anchor().segmentation.copy(), None
+        if is_inner:
+            audit = steering.follow(None if window.audit is None else window.audit.result(), window.scene)
+        yield self._make_result(last, segmentation, audit=audit)
 
     def _make_result(
-        self,
-        current: WindowFrame,
-        shown: Segmentation,
-        level: Level,
-        reason: str,
-        distance: int = 0,
-        audit: Audit | None = None,
+        self, current: WindowFrame, segmentation: Segmentation, distance: int = 0, audit: Audit | None = None
     ) -> FrameResult:
+        is_anchor = current.anchor is not None
         return make_result(
             self.runtime,
             self.settings.palette,
             current.frame,
             current.number,
-            shown,
-            level,
-            reason,
+            segmentation,
+            Level.KEY if is_anchor else Level.CARRY,
+            current.reason or self.scheduler.name,
             latency_ms=1000 * (time.perf_counter() - current.arrived),
-            computed=level is Level.KEY,
+            computed=is_anchor,
             motion="none" if current.tracked.residual is None else self.estimator.name,
             changed=current.tracked.change,
             drift=current.tracked.drift,
-            corrector=None if shown.correction is None else self.corrector,
+            corrector=None if segmentation.correction is None else self.corrector,
             distance=distance,
             audit=audit,
         )
+
+
+def _is_inner(waiting: deque[Window]) -> bool:
+    """True if an anchor of its scene follows the first window's last frame, which can then be audited."""
+    window = waiting[0]
+    return window.left is not None and len(waiting) > 1 and waiting[1].left is window.frames[-1]
 
 
 class _UntilError:
@@ -181,33 +176,3 @@ class _UntilError:
                 yield as_frame(value)
         except Exception as error:
             self.error = error
-
-
-class _SceneSteering:
-    """The steering of the scene that is being read."""
-
-    def __init__(self, max_change: float | None) -> None:
-        self.max_change = max_change
-        self.scene = 0
-        self._steering = Steering(unaudited=AUDIT_PERIOD)
-
-    @property
-    def is_due(self) -> bool:
-        """True if the next anchor to be finished should be audited."""
-        return self._steering.is_due(self.max_change)
-
-    def restart(self) -> None:
-        """Begin a new scene. Audits of the one before no longer count."""
-        self.scene += 1
-        self._steering = self._steering.restart()
-
-    def steer(self, scheduler: Scheduler) -> Scheduler:
-        """The scheduler with the budget that audits have led to."""
-        return self._steering.steer(scheduler, self.max_change)
-
-    def follow(self, window: Window) -> Audit | None:
-        """The audit of a window's last frame, waited for, and taken into account if its scene is still read."""
-        audit = None if window.audit is None else self._steering.add_flicker(window.audit.result())
-        if window.is_inner and window.scene == self.scene:
-            self._steering = self._steering.follow(audit, self.max_change)
-        return audit

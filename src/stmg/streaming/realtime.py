@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from stmg.streaming.anchors import Anchor, carry_corrected, make_anchor
 from stmg.streaming.audit import UNSTEERED, Audit, Steering, compare
@@ -21,17 +15,17 @@ from stmg.streaming.motion import View, measure_change
 from stmg.streaming.result import FrameResult, make_result
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
-from stmg.streaming.segmentation import Segmentation
+from stmg.streaming.segmentation import Segmentation, keep_segmentation
 from stmg.streaming.settings import Settings
+from stmg.streaming.threads import lower_thread_priority
 from stmg.streaming.tracker import Lookback, TrackedFrame, Tracker
 from stmg.video.frames import Frame, as_frame
-from stmg.video.labels import IGNORE, Labels
+from stmg.video.labels import Labels
 
 # Mean change since the last frame given to the network above which the next one is given to it. A still scene under
 # sensor noise stays below.
 MIN_CHANGE_TO_RUN = 0.04
 MAX_AGE = 30  # frames after which the network runs in any case, so that errors which change misses do not last
-LOWEST_PRIORITY = 19  # of a thread
 
 
 class NetworkResult(NamedTuple):
@@ -66,9 +60,11 @@ class RealtimeState:
     """The newest frame; None before the first."""
     scene: int = 0
     """How many breaks there were."""
-    shown: Run | None = None
+    number: int = 0
+    """How many frames came so far."""
+    current: Run | None = None
     """The run whose labels are shown."""
-    running: Run | None = None
+    pending: Run | None = None
     """The run that is under way or has just finished."""
     steering: Steering = UNSTEERED
 
@@ -76,8 +72,9 @@ class RealtimeState:
         """The state with the next frame tracked."""
         broken = bool(tracked.break_reason)
         scene, steering = self.scene + broken, self.steering.restart() if broken else self.steering
-        shown, running = (None if run is None else run.extend(tracked, scene) for run in (self.shown, self.running))
-        return RealtimeState(tracked, scene, shown, running, steering)
+        current, pending = (None if run is None else run.extend(tracked, scene) for run in (self.current, self.pending))
+        # Change is not added up: realtime measures it against the frame that is shown.
+        return RealtimeState(tracked.as_computed(), scene, self.number + 1, current, pending, steering)
 
 
 class Realtime:
@@ -103,31 +100,33 @@ class Realtime:
         self.min_change, self.max_age = min_change, max_age
         self._submit, self._clock = submit, clock
 
-    def advance(self, value: Any, state: RealtimeState, number: int = 0) -> tuple[FrameResult, RealtimeState]:
+    def advance(self, value: Any, state: RealtimeState) -> tuple[FrameResult, RealtimeState]:
         """The result of a frame and the state after it, from the state before it; raises errors of the network."""
-        arrived, frame = self._clock(), as_frame(value)
+        arrived, frame, number = self._clock(), as_frame(value), state.number
         tracked = self.tracker.track(frame, state.tracked)
         state, audit, computed = self._take_over(state.follow(tracked))
-        is_first = state.shown is None
+        is_first = state.current is None
         if is_first:
             state = self._start_run(frame, tracked.view, state, None)
-            assert state.running is not None
-            state.running.future.result()  # waits
+            assert state.pending is not None
+            state.pending.future.result()  # waits
             state, audit, computed = self._take_over(state)
-        state = self._refine(state, tracked.view)
-        runs = is_first or (state.running is None and self._is_worth_a_run(tracked.view, state))
-        shown, ran_corrector = self._show(frame, state)
-        assert state.shown is not None
-        stale, age = state.shown.scene != state.scene, state.shown.lookback.distance
+        assert state.current is not None
+        stale, age = state.current.scene != state.scene, state.current.lookback.distance
+        if not stale:
+            lookback = state.current.lookback.refine(self.tracker.estimator, tracked.view)
+            state = replace(state, current=replace(state.current, lookback=lookback))
+        runs = is_first or (state.pending is None and (stale or self._is_worth_a_run(tracked.view, state)))
+        segmentation = self._show(frame, state)
         if runs and not is_first:
-            labels = None if stale else shown.labels.copy()  # the caller may write on what it gets
+            labels = None if stale else segmentation.labels.copy()  # the caller may write on what it gets
             state = self._start_run(frame, tracked.view, state, labels, age)
         result = make_result(
             self.runtime,
             self.settings.palette,
             frame,
             number,
-            shown,
+            segmentation,
             Level.KEY if age == 0 and not stale else Level.CARRY,
             tracked.break_reason or "realtime",
             latency_ms=1000 * (self._clock() - arrived),
@@ -135,7 +134,7 @@ class Realtime:
             motion="none" if tracked.residual is None else self.tracker.estimator.name,
             changed=tracked.residual,
             executed=Level.KEY if runs else Level.CARRY,
-            corrector=self.settings.corrector if ran_corrector else None,
+            corrector=None if segmentation.correction is None else self.settings.corrector,
             distance=age,
             stale=stale,
             audit=audit,
@@ -148,48 +147,41 @@ class Realtime:
         A run of a scene that is over is stale, but newer than what was shown. Where every frame is a cut there is no
         other.
         """
-        if state.running is None or not state.running.future.done():
+        if state.pending is None or not state.pending.future.done():
             return state, None, False
-        taken = state.running
+        taken = state.pending
         audit = taken.future.result().audit  # raises what went wrong
         audit = None if taken.scene != state.scene else state.steering.add_flicker(audit)
         steering = state.steering
         if audit is not None:
             steering = steering.follow(audit, self.settings.max_change)
-        return replace(state, shown=taken, running=None, steering=steering), audit, True
+        return replace(state, current=taken, pending=None, steering=steering), audit, True
 
     def _start_run(
         self, frame: Frame, view: View, state: RealtimeState, labels: Labels | None, age: int = 0
     ) -> RealtimeState:
         """Give a frame to the network. `labels`, which are shown for it now, `age` frames old, will be audited."""
         future = self._submit(_run_network, self.runtime, self.settings, frame, labels, age)
-        return replace(state, running=Run(future, Lookback(view), state.scene))
-
-    def _refine(self, state: RealtimeState, view: View) -> RealtimeState:
-        """The state with the flow to the run that is shown fitted to both ends."""
-        if state.shown is None or state.shown.scene != state.scene:
-            return state
-        lookback = state.shown.lookback.refine(self.tracker.estimator, view)
-        return replace(state, shown=replace(state.shown, lookback=lookback))
+        return replace(state, pending=Run(future, Lookback(view), state.scene))
 
     def _is_worth_a_run(self, view: View, state: RealtimeState) -> bool:
-        shown = state.shown
-        if shown is None or shown.scene != state.scene or shown.lookback.distance >= self.max_age:
+        """True if much has changed since the frame that is shown, or it is old; both are of one scene."""
+        assert state.current is not None
+        before, flow, distance = state.current.lookback
+        if distance >= self.max_age:
             return True
-        flow = shown.lookback.flow
-        change = measure_change(shown.lookback.view, view, flow)
+        change = measure_change(before, view, flow)
         change[is_outside(find_positions(flow, change.shape), change.shape)] = 1
         return float(change.mean()) > self.min_change * state.steering.factor
 
-    def _show(self, frame: Frame, state: RealtimeState) -> tuple[Segmentation, bool]:
-        """What a frame shows, and whether the corrector ran on it."""
-        assert state.shown is not None
-        anchor, flow = state.shown.future.result().anchor, state.shown.lookback.flow
-        if state.shown.scene != state.scene:
-            return _keep_showing(anchor.shown, frame.size), False
-        corrector = self.settings.corrector if state.shown.lookback.distance else None
-        shown = carry_corrected(corrector, anchor, flow, frame.image)
-        return shown if flow is not None else shown.copy(), shown.correction is not None
+    def _show(self, frame: Frame, state: RealtimeState) -> Segmentation:
+        """What a frame shows."""
+        assert state.current is not None
+        anchor, (_, flow, distance) = state.current.future.result().anchor, state.current.lookback
+        if state.current.scene != state.scene:
+            return keep_segmentation(anchor.segmentation, frame.size)
+        segmentation = carry_corrected(self.settings.corrector if distance else None, anchor, flow, frame.image)
+        return segmentation if flow is not None else segmentation.copy()
 
 
 class RealtimeStream:
@@ -206,12 +198,11 @@ class RealtimeStream:
                 1, thread_name_prefix="stmg-network", initializer=lower_thread_priority
             )
         self._loop = Realtime(runtime, settings, executor.submit, **options)
-        self._state, self._number = RealtimeState(), 0
+        self._state = RealtimeState()
 
     def step(self, frame: Any) -> FrameResult:
         """Answer the next frame at once; raises errors of the network."""
-        result, self._state = self._loop.advance(frame, self._state, self._number)
-        self._number += 1
+        result, self._state = self._loop.advance(frame, self._state)
         return result
 
     def stream(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
@@ -233,21 +224,3 @@ def _run_network(runtime: Runtime, settings: Settings, frame: Frame, labels: Lab
     logits = runtime.full(runtime.prepare(frame.image)).logits
     anchor = make_anchor(runtime, logits, frame, settings.corrector, for_blending=False)
     return NetworkResult(anchor, None if labels is None else compare(labels, anchor.labels, age))
-
-
-def lower_thread_priority() -> None:
-    """Let other threads come before this one and those it starts, where the system has priorities of threads.
-
-    Without it the threads of the network share the cores with the frame that is to be answered at once.
-    """
-    if sys.platform == "linux":
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)
-
-
-def _keep_showing(shown: Segmentation, size: tuple[int, int]) -> Segmentation:
-    """What was shown of another scene; no labels and no foreground at all where it does not fit."""
-    if shown.labels.shape == size:
-        return shown.copy()
-    nothing = None if shown.probability is None else np.zeros(size, np.float32)
-    return Segmentation(np.full(size, IGNORE, np.uint8), nothing)

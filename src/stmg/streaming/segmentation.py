@@ -8,7 +8,7 @@ import numpy as np
 
 from stmg.streaming.flow import Flow, Map, warp
 from stmg.streaming.runtime import Runtime
-from stmg.video.labels import Labels
+from stmg.video.labels import IGNORE, Labels
 
 
 class Segmentation(NamedTuple):
@@ -44,3 +44,11 @@ def warp_segmentation(before: Segmentation, flow: Flow | None, threshold: float)
 def threshold_probability(probability: Map, threshold: float, correction: Map | None = None) -> Segmentation:
     """A probability and its labels: 1 above the threshold, 0 elsewhere."""
     return Segmentation((probability > threshold).view(np.uint8), probability, correction)
+
+
+def keep_segmentation(before: Segmentation, size: tuple[int, int]) -> Segmentation:
+    """What a frame of another scene shows, unwarped; no labels and no foreground where it has another size."""
+    if before.labels.shape == size:
+        return before.copy()
+    nothing = None if before.probability is None else np.zeros(size, np.float32)
+    return Segmentation(np.full(size, IGNORE, np.uint8), nothing)

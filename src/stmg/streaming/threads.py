@@ -1,16 +1,19 @@
-"""OpenCV's threads: one for each frame, while several frames are worked on side by side."""
+"""Threads: OpenCV kept to one for each frame, while several are worked on side by side; priorities."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TypeVar
 
 import cv2
 
 Item = TypeVar("Item")
+
+LOWEST_PRIORITY = 19  # of a thread
 
 _lock = threading.Lock()
 _limiting = 0  # how many limit OpenCV now
@@ -69,3 +72,13 @@ def limit_opencv_while_working(items: Generator[Item]) -> Iterator[Item]:
             if item is done:
                 return
             yield item  # type: ignore[misc]
+
+
+def lower_thread_priority() -> None:
+    """Let other threads come before this one and those it starts, where the system has priorities of threads.
+
+    Without it the threads of the network share the cores with the frame that is to be answered at once.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST_PRIORITY)

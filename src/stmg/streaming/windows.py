@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 
 from stmg.streaming.anchors import Anchor, carry_segmentation
 from stmg.streaming.audit import Audit, compare
-from stmg.streaming.blending import Between, Side, blend_segmentation, correct_between
+from stmg.streaming.blending import BlendInput, Side, blend_segmentation, correct_between
 from stmg.streaming.correction import Corrector
 from stmg.streaming.flow import Flow, compose, invert
 from stmg.streaming.motion import MotionEstimator, refine_flow
@@ -41,9 +41,8 @@ class WindowFrame:
     reason: str = ""
     """Why it is computed."""
 
-    @property
-    def computed(self) -> Anchor:
-        """Its anchor, waited for."""
+    def wait_for_anchor(self) -> Anchor:
+        """What the network gives for it."""
         assert self.anchor is not None
         return self.anchor.result()
 
@@ -57,10 +56,8 @@ class Window:
     scene: int
     frames: list[WindowFrame] = field(default_factory=list)
     """The last one is the anchor after, once the window is closed."""
-    between: list[Future[Segmentation]] | None = None
+    blended: list[Future[Segmentation]] | None = None
     """What the frames before the last one show, once that is under way."""
-    is_inner: bool = False
-    """True if an anchor of its scene follows its last frame, which can then be audited."""
     audit: Future[Audit | None] | None = None
     """Of the last frame, once that is under way; None: it is not audited."""
 
@@ -95,32 +92,32 @@ class WindowBlender:
         corrected = {mark: pool.submit(self._correct, mark) for mark in self.marks[1:-1]}
         anchors = {0: left, **corrected, self.marks[-1]: right}
         return [
-            pool.submit(self._show, at, lambda mark: anchors[mark].result()) for at in range(1, len(self.frames) - 1)
+            pool.submit(self._blend, at, lambda mark: anchors[mark].result()) for at in range(1, len(self.frames) - 1)
         ]
 
-    def show(self, at: int) -> Segmentation:
+    def blend(self, at: int) -> Segmentation:
         """What one frame shows, computed here. It waits for the anchors."""
-        return self._show(at, self._compute_mark)
+        return self._blend(at, self._compute_mark)
 
-    def _show(self, at: int, anchor_at: Callable[[int], Anchor]) -> Segmentation:
+    def _blend(self, at: int, anchor_at: Callable[[int], Anchor]) -> Segmentation:
         part = bisect_right(self.marks, at) - 1
         start, end = self.marks[part : part + 2]
         if at == start:
-            return anchor_at(start).shown.copy()
+            return anchor_at(start).segmentation.copy()
         left = self._make_side(at, start, anchor_at(start), self._to_start[part][at - start - 1])
         right = self._make_side(at, end, anchor_at(end), self._to_end[part][at - start])
-        return blend_segmentation(Between(left, right, self.frames[at].frame.image))
+        return blend_segmentation(BlendInput(left, right, self.frames[at].frame.image))
 
     def _compute_mark(self, mark: int) -> Anchor:
-        return self.frames[mark].computed if mark in (0, self.marks[-1]) else self._correct(mark)
+        return self.frames[mark].wait_for_anchor() if mark in (0, self.marks[-1]) else self._correct(mark)
 
     def _correct(self, mark: int) -> Anchor:
         part, last = self.marks.index(mark), self.marks[-1]
         to_left = reduce(compose, (flows[-1] for flows in self._to_start[:part]))
         to_right = reduce(compose, (flows[0] for flows in reversed(self._to_end[part:])))
-        left = self._make_side(mark, 0, self.frames[0].computed, to_left)
-        right = self._make_side(mark, last, self.frames[last].computed, to_right)
-        return correct_between(self.corrector, Between(left, right, self.frames[mark].frame.image))
+        left = self._make_side(mark, 0, self.frames[0].wait_for_anchor(), to_left)
+        right = self._make_side(mark, last, self.frames[last].wait_for_anchor(), to_right)
+        return correct_between(self.corrector, BlendInput(left, right, self.frames[mark].frame.image))
 
     def _make_side(self, at: int, mark: int, anchor: Anchor, flow: Flow | None) -> Side:
         """A mark as seen from frame `at`; `flow` is composed of the steps between them."""
@@ -139,12 +136,12 @@ def audit_anchor(
     ends = (window.left, window.frames[-1], following.frames[-1])
     if any(end.anchor is None or end.anchor.exception() is not None for end in ends):
         return None
-    left, anchor, _ = (end.computed for end in ends)
+    left, anchor, _ = (end.wait_for_anchor() for end in ends)
     before, after = len(window.frames), len(following.frames)
     flicker = None
     if before == 1:  # two neighbors are computed: the change between them is the network's own
         flicker = compare(carry_segmentation(left, window.frames[0].tracked.flow).labels, anchor.labels, 1).changed
-    shown = WindowBlender(estimator, corrector, window.left, [*window.frames, *following.frames]).show(before)
+    shown = WindowBlender(estimator, corrector, window.left, [*window.frames, *following.frames]).blend(before)
     audit = compare(shown.labels, anchor.labels, (before + after + 1) // 2)
     return audit.bring_nearer()._replace(flicker=flicker)
 

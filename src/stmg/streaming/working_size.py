@@ -70,18 +70,28 @@ class Original(NamedTuple):
     """How long resizing it took."""
 
 
-def shrink_timed(frame: Frame, size: tuple[int, int]) -> tuple[Frame, Original]:
-    """A frame at the size to work at, and what `restore` needs of it."""
+SizeFor = Callable[[tuple[int, int]], tuple[int, int] | None]
+"""(H, W) at which to compute frames of a size; None: as they are."""
+
+
+def fit_frame(value: Any, size_for: SizeFor) -> tuple[Frame, Original | None]:
+    """A frame at the size to work at, and what `restore` needs of it; None if it has that size already."""
+    frame = as_frame(value)
+    size = size_for(frame.size)
+    if size is None:
+        return frame, None
     started = time.perf_counter()
     small = shrink(frame, size)
     return small, Original(frame.image, 1000 * (time.perf_counter() - started))
 
 
-def restore(result: FrameResult, original: Original) -> FrameResult:
+def restore(result: FrameResult, original: Original | None) -> FrameResult:
     """The result of a resized frame at its original size; each pixel takes the nearest label.
 
     Its latency then covers resizing both ways.
     """
+    if original is None:
+        return result
     started = time.perf_counter()
     size = original.image.shape[0], original.image.shape[1]
     probability = None if result.probability is None else resize_plane(result.probability, size)
@@ -91,9 +101,7 @@ def restore(result: FrameResult, original: Original) -> FrameResult:
 
 
 def stream_at_size(
-    stream: Callable[[Iterable[Any]], Iterator[FrameResult]],
-    frames: Iterable[Any],
-    size_for: Callable[[tuple[int, int]], tuple[int, int] | None],
+    stream: Callable[[Iterable[Any]], Iterator[FrameResult]], frames: Iterable[Any], size_for: SizeFor
 ) -> Iterator[FrameResult]:
     """Run a stream at the size that `size_for` gives each frame, and give its results at their original size.
 
@@ -103,14 +111,10 @@ def stream_at_size(
 
     def resized() -> Iterator[Frame]:
         for value in frames:
-            frame, original = as_frame(value), None
-            size = size_for(frame.size)
-            if size is not None:
-                frame, original = shrink_timed(frame, size)
+            frame, original = fit_frame(value, size_for)
             waiting.append(original)
             yield frame
 
     with closing(stream(resized())) as results:  # type: ignore[type-var]
         for result in results:
-            original = waiting.popleft()
-            yield result if original is None else restore(result, original)
+            yield restore(result, waiting.popleft())

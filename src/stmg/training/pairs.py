@@ -19,8 +19,8 @@ from torch import Tensor
 from stmg.errors import SettingsError
 from stmg.files import build_from_file, read_mapping, write_atomically
 from stmg.streaming.anchors import Anchor, carry_corrected, compute_anchor
-from stmg.streaming.blending import Between, Side, correct_between, view_between
-from stmg.streaming.correction import Corrector, shrink_view, view_warped
+from stmg.streaming.blending import BlendInput, Side, correct_between
+from stmg.streaming.correction import Corrector, halve_image, warp_corrector_input
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, Map, compose, invert
 from stmg.streaming.motion import refine_flow
@@ -100,7 +100,7 @@ def find_cases(clip: UnlabeledClip, runtime: Runtime, num_classes: int, rng: np.
 def carry_case(case: Case, corrector: Corrector | None) -> Labels:
     """The labels that a stream would show of the frame."""
     if len(case.sides) == 2:
-        return correct_between(corrector, Between(*case.sides, case.image)).labels
+        return correct_between(corrector, BlendInput(*case.sides, case.image)).labels
     (side,) = case.sides
     return carry_corrected(corrector, side.anchor, side.flow, case.image).labels
 
@@ -119,15 +119,15 @@ def find_flow(clip: UnlabeledClip, start: int, end: int) -> Flow | None:
 
 def make_pair(case: Case) -> Pair:
     """A case as a corrector sees it."""
-    truth = case.truth.evidence
+    truth = case.truth.reference
     assert truth is not None
     if len(case.sides) == 2:
-        frame, small = Between(*case.sides, case.image), shrink_view(case.image)
-        view = view_between(frame, small, frame.weigh(small))
+        frame, small = BlendInput(*case.sides, case.image), halve_image(case.image)
+        view = frame.corrector_input(small, frame.weigh(small))
     else:
         (side,) = case.sides
-        assert side.anchor.evidence is not None
-        view = view_warped(side.anchor.evidence, side.flow, case.image)
+        assert side.anchor.reference is not None
+        view = warp_corrector_input(side.anchor.reference, side.flow, case.image)
     return Pair(*view, truth.logits)
 
 
