@@ -7,8 +7,9 @@ import torch
 from torch import nn
 
 from stmg.errors import ModelError
-from stmg.gating.accelerate import accelerate, find_logits
+from stmg.gating.accelerate import accelerate
 from stmg.gating.measure import MacCounter
+from stmg.gating.outputs import find_logits
 from stmg.networks import build
 from zoo import MobileNet, Plain, ResNetWithDecoder, TwoStreams
 

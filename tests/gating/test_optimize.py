@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 import stmg
 from stmg.errors import ModelError
-from stmg.gating.accelerate import accelerate, find_logits
+from stmg.gating.accelerate import accelerate
 from stmg.gating.optimize import WholeNetwork, compile_full, fold_batch_norm
+from stmg.gating.outputs import find_logits
 from stmg.networks import build
 from zoo import MobileNet, Plain, ResNetWithDecoder, TwoStreams
 

@@ -7,7 +7,9 @@ import huggingface_hub
 import numpy as np
 import pytest
 import torch
+import transformers.utils.hub  # noqa: F401  before the Hub of these tests takes the place of the real one
 
+import hugging_face
 import stmg
 from stmg.errors import MissingPackageError, ModelError, install_command
 from stmg.gating.accelerate import accelerate
@@ -170,3 +172,25 @@ def test_what_looks_like_a_path_is_none_of_the_hub(hub, tmp_path):
 def test_a_black_box_has_no_weights_to_save(tmp_path):
     with pytest.raises(ModelError, match="only PyTorch networks are saved"):
         stmg.VideoSegmenter(colors).save_pretrained(tmp_path)
+
+
+def test_a_model_of_transformers_is_asked_for_once_with_only_what_it_needs(hub):
+    folder = hub.root / "them/segformer"
+    hugging_face.make_segformer().save_pretrained(folder)
+    hugging_face.make_processor("Segformer").save_pretrained(folder)
+    (folder / "tf_model.h5").write_bytes(b"large")
+    one, two = (stmg.load("them/segformer", device="cpu") for _ in range(2))
+    assert one.class_names == two.class_names == tuple(hugging_face.LABELS.values())
+    assert hub.downloads == 1
+    names = {path.name for path in find_checkpoint("them/segformer").iterdir()}
+    assert names == {"config.json", "preprocessor_config.json", WEIGHTS}
+
+
+def test_pickled_weights_are_downloaded_only_where_there_are_no_others(hub):
+    folder = hub.root / "them/older"
+    model = hugging_face.make_segformer()
+    model.save_pretrained(folder)
+    (folder / WEIGHTS).unlink()
+    torch.save(model.state_dict(), folder / "pytorch_model.bin")
+    assert stmg.load("them/older", device="cpu").runtime.num_classes == 5
+    assert hub.downloads == 2

@@ -9,7 +9,7 @@ import torch
 import stmg
 from stmg.errors import ModelError, SettingsError
 from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.gating.accelerate import find_logits
+from stmg.gating.outputs import find_logits
 from stmg.models.torch_models import load_network
 from stmg.runtimes.torch import TorchRuntime
 from stmg.segmenter import VideoSegmenter

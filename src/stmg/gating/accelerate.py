@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from stmg.gating.gates import Blend, Gate, Pass, Tap, remove_gates, replace_modu
 from stmg.gating.heads import check_head, find_heads
 from stmg.gating.mask_generator import MaskGenerator
 from stmg.gating.measure import MacCounter, count_parameters, make_noise
+from stmg.gating.outputs import find_logits, find_stated_size
 from stmg.gating.residual import Block, can_be_skipped, find_blocks, find_named_blocks
 from stmg.pretrained import Pretrained, open_store
 from stmg.streaming.cost import NetworkCost
@@ -52,6 +53,8 @@ class AcceleratedNetwork(Pretrained, nn.Module):
     ) -> None:
         super().__init__()
         self.example_size = (128, 128) if example is None else (int(example.shape[2]), int(example.shape[3]))
+        self.input_size: tuple[int, int] | None = None
+        """(H, W) of the only images that the network takes; None if it takes others."""
         self.network = network
         self.second = copy.deepcopy(network) if two_weight_sets else None
         self.mask_generator = mask_generator
@@ -141,7 +144,7 @@ class AcceleratedNetwork(Pretrained, nn.Module):
     def run(self, network: nn.Module, image: Tensor, now: Pass) -> NetworkOutput:
         """A pass through one of its networks; without a head of its own, the logits are the features."""
         with running(now):
-            logits = find_logits(network(image), self.output)
+            logits = find_logits(network(image), self.output, image.shape[2:])
         if self.head is not None:
             return NetworkOutput(now.features, logits)
         if now.blend is not None:
@@ -205,6 +208,33 @@ def accelerate(
     return accelerated
 
 
+def accelerate_at(model: nn.Module, size: tuple[int, int], **options: Any) -> AcceleratedNetwork:
+    """`accelerate` on a black image of a size, or of the only one that the network takes; options as for it."""
+    first = next(model.parameters(), None)
+    example = torch.zeros(1, 3, *size, dtype=weight_dtype(model), device=None if first is None else first.device)
+    stated = find_stated_size(_unwrap(model))
+    try:
+        network = accelerate(model, example, **options)
+    except ModelError:
+        if stated in (None, size):
+            raise
+        network = accelerate(model, example.new_zeros(1, 3, *stated), **options)
+        network.input_size = stated
+        return network
+    if stated == size and not _runs_at(network, example.new_zeros(1, 3, size[0] + 32, size[1] + 64)):
+        network.input_size = stated
+    return network
+
+
+@torch.no_grad()
+def _runs_at(network: AcceleratedNetwork, image: Tensor) -> bool:
+    try:
+        network(image)
+    except Exception:  # whatever the network raises
+        return False
+    return True
+
+
 def copy_where_written_on(network: AcceleratedNetwork, example: Tensor) -> None:
     """Some networks write on a block's output or the head's input in place; there a gate must hand on a copy."""
     wrappers = [m for m in network.modules() if isinstance(m, Gate | Tap)]
@@ -240,35 +270,4 @@ def _first_logits(network: nn.Module, example: Tensor, output: str | int | None)
             f"the network does not run on the example of shape {tuple(example.shape)}: {first_line(error)}; "
             "if its forward takes more than the image, wrap it in a module whose forward takes the image alone"
         ) from error
-    return find_logits(out, output)
-
-
-def find_logits(output: Any, key: str | int | None = None) -> Tensor:
-    """The class logits (N, C, h, w) in whatever a network returns: a tensor, a dict, a tuple, a model output."""
-    if key is not None:
-        try:
-            output = getattr(output, key) if hasattr(output, str(key)) else output[key]  # type: ignore[arg-type]
-        except (KeyError, IndexError, TypeError):
-            raise ModelError(f"the network's output has no {key!r}; it is a {_describe_output(output)}") from None
-    candidates: list[Any] = [output]
-    if isinstance(output, Mapping):
-        candidates = [output.get("logits"), output.get("out"), *output.values()]
-    elif isinstance(output, Sequence):
-        candidates = list(output)
-    elif hasattr(output, "logits"):
-        candidates = [output.logits]
-    for candidate in candidates:
-        if isinstance(candidate, Tensor) and candidate.dim() == 4 and candidate.is_floating_point():
-            return candidate
-    raise ModelError(
-        f"no logits of shape (N, classes, h, w) in the network's output, a {_describe_output(output)}; "
-        "name them with output=..."
-    )
-
-
-def _describe_output(output: object) -> str:
-    if isinstance(output, Tensor):
-        return f"tensor of shape {tuple(output.shape)}"
-    if isinstance(output, Mapping):
-        return f"mapping with {', '.join(map(str, output))}"
-    return f"{type(output).__name__} of {len(output)}" if isinstance(output, Sequence) else type(output).__name__
+    return find_logits(out, output, example.shape[2:])

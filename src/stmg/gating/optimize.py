@@ -14,9 +14,10 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torch.utils import _pytree as pytree
 
 from stmg.errors import ModelError
-from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, find_logits
+from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput
 from stmg.gating.gates import remove_gates, replace_module
 from stmg.gating.measure import record_calls
+from stmg.gating.outputs import find_logits
 
 FOLDABLE = (nn.Conv2d, nn.BatchNorm2d, nn.SyncBatchNorm)
 
@@ -114,7 +115,7 @@ class WholeNetwork(nn.Module):
 
     def forward(self, image: Tensor) -> tuple[list[Tensor], Tensor]:
         """The head's input and the logits; the logits twice if there is no head."""
-        logits = find_logits(self.network(image), self.output)
+        logits = find_logits(self.network(image), self.output, image.shape[2:])
         return [logits] if self.head is None else self.head.inputs, logits
 
 

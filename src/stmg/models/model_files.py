@@ -10,7 +10,17 @@ from stmg.errors import ModelError, explain_missing, first_line
 from stmg.files import path_inside
 from stmg.models.card import CARD
 from stmg.models.correctors import FILES as CORRECTOR_FILES
-from stmg.models.names import WEIGHTS, find_checkpoint, is_code, is_export, is_graph_file, is_user_function
+from stmg.models.names import (
+    LIBRARY_FILES,
+    PICKLED,
+    WEIGHTS,
+    find_checkpoint,
+    is_code,
+    is_export,
+    is_graph_file,
+    is_library_folder,
+    is_user_function,
+)
 
 if TYPE_CHECKING:
     from stmg.models.spec import ModelSpec
@@ -25,6 +35,9 @@ def list_model_files(spec: ModelSpec) -> list[Path]:
     if is_export(spec.name):
         return sorted(part for part in Path(spec.name).iterdir() if part.is_file())
     source = find_checkpoint(spec.name)
+    if is_library_folder(source):
+        files = (file for pattern in (WEIGHTS, *LIBRARY_FILES, *PICKLED) for file in source.glob(pattern))
+        return sorted(files)
     return [source / CARD, source / WEIGHTS]
 
 

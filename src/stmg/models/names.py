@@ -18,6 +18,17 @@ from stmg.runtimes.graph import GRAPH_SUFFIXES
 from stmg.runtimes.manifest import MANIFEST
 
 WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+"""What a folder of transformers has, where a checkpoint has a card."""
+LIBRARY_FILES = (
+    CONFIG,
+    *("preprocessor_config.json", "processor_config.json"),
+    *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt"),
+    *("model.safetensors.index.json", "model-*.safetensors"),
+)
+"""What a model of transformers has on the Hub besides `model.safetensors`."""
+PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
+"""What older ones have in its place."""
 LARGE = ("ddrnet39-camvid",)
 """Checkpoints too large for the package: in the repository's `weights/`, in the cache, or on the Hub."""
 HUB_OWNER = "STMG_HUB"  # environment variable: whose Hub repositories hold them; nobody's is trusted unasked
@@ -31,6 +42,11 @@ def is_graph_file(name: str) -> bool:
 def is_export(name: str) -> bool:
     """Whether this is a folder that stmg exported."""
     return (Path(name) / MANIFEST).is_file()
+
+
+def is_library_folder(folder: Path) -> bool:
+    """Whether this is a folder of `save_pretrained` of another library."""
+    return (folder / CONFIG).is_file() and not (folder / CARD).is_file()
 
 
 def refuse_export(folder: Path) -> None:
@@ -121,6 +137,9 @@ def _download(name: str) -> Path:
     with explain_missing("huggingface_hub", why=why, extra="hub"):
         from huggingface_hub import snapshot_download
     try:
-        return Path(snapshot_download(name, allow_patterns=[WEIGHTS, CARD, *CORRECTOR_FILES]))
+        folder = Path(snapshot_download(name, allow_patterns=[WEIGHTS, CARD, *CORRECTOR_FILES, *LIBRARY_FILES]))
+        if is_library_folder(folder) and not any(folder.glob("*.safetensors")):
+            folder = Path(snapshot_download(name, allow_patterns=[*PICKLED, *LIBRARY_FILES]))
+        return folder
     except Exception as error:  # whatever the Hub, the network or the disk raises
         raise ModelError(f"{name} could not be downloaded from the Hub: {first_line(error)}") from None

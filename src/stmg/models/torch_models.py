@@ -15,10 +15,20 @@ from safetensors.torch import load_file
 from torch import nn
 
 from stmg.errors import ModelError, SettingsError
-from stmg.gating.accelerate import AcceleratedNetwork, accelerate, weight_dtype
+from stmg.gating.accelerate import AcceleratedNetwork, accelerate_at
 from stmg.models.card import Card, read_card
-from stmg.models.names import WEIGHTS, find_checkpoint, is_code, is_exported, is_network, is_user_function
+from stmg.models.names import (
+    WEIGHTS,
+    find_checkpoint,
+    is_code,
+    is_exported,
+    is_library_folder,
+    is_network,
+    is_user_function,
+)
+from stmg.models.palettes import find_palette
 from stmg.models.spec import ModelSpec
+from stmg.models.transformers import open_transformers
 from stmg.models.user_code import call_user_function
 from stmg.networks import NETWORKS, build
 from stmg.networks.weights import load_foreign, match_names, read_state_dict, unpack
@@ -68,6 +78,8 @@ def resolve_network(
     if is_exported(spec.name):
         raise ModelError(f"{spec.name} is exported already; name the PyTorch model it came from")
     if not is_code(spec.name):
+        if is_library_folder(find_checkpoint(spec.name)):
+            return _open_library_model(spec, model, num_classes, timed)
         return _load_checkpoint(spec, model, num_classes, timed)
     if spec.settings.network is not None:
         raise SettingsError(f"network cannot be used with {spec.name}: it is for checkpoint folders of your own")
@@ -77,9 +89,7 @@ def resolve_network(
         raise SettingsError(f"num_classes cannot be used with {spec.name}: it has its own")
     network = _make_module(spec, model, num_classes or NUM_CLASSES)
     if not isinstance(network, AcceleratedNetwork):
-        device = find_device(spec.settings.device or "cpu")
-        example = torch.zeros(1, 3, *(spec.settings.size or ANY_SIZE), device=device, dtype=weight_dtype(network))
-        network = accelerate(network.to(device), example, output=_as_key(spec.settings.output), timed=timed)
+        network = _accelerate(network, spec, timed)
     elif spec.settings.output is not None:
         raise SettingsError(f"output cannot be used with {spec.name}: it gives an accelerated network, with its own")
     normalization = spec.settings.normalize or Normalization()
@@ -94,6 +104,44 @@ def resolve_network(
         motion="auto",
     )
     return network, card
+
+
+def _open_library_model(
+    spec: ModelSpec, model: object, num_classes: int | None, timed: bool
+) -> tuple[AcceleratedNetwork, Card]:
+    given = {
+        "model": model,
+        "num_classes": num_classes,
+        "network": spec.settings.network,
+        "weights": spec.settings.weights,
+    }
+    for argument, value in given.items():
+        if value is not None:
+            raise SettingsError(f"{argument} cannot be used with {spec.name}: it is whole")
+    opened = open_transformers(find_checkpoint(spec.name), spec.name)
+    network = _accelerate(opened.network, spec, timed)
+    normalization = spec.settings.normalize or opened.normalization or Normalization()
+    names = opened.class_names if len(opened.class_names) == network.num_classes else ()
+    card = Card(
+        spec.name,
+        network.num_classes,
+        network.input_size or opened.size,
+        class_names=names,
+        palette=find_palette(names),
+        mean=normalization.mean,
+        std=normalization.std,
+        output=_as_key(spec.settings.output),
+        activation=spec.settings.activation,
+        threshold=spec.settings.threshold,
+        motion="auto",
+    )
+    return network, card
+
+
+def _accelerate(network: nn.Module, spec: ModelSpec, timed: bool) -> AcceleratedNetwork:
+    """A plain network, ready for video, at the size of a spec."""
+    network = network.to(find_device(spec.settings.device or "cpu"))
+    return accelerate_at(network, spec.settings.size or ANY_SIZE, output=_as_key(spec.settings.output), timed=timed)
 
 
 def _make_restore(spec: ModelSpec) -> Callable[[], AcceleratedNetwork]:
@@ -169,9 +217,9 @@ def load_network(
         )
     model = build(card.network, card.num_classes) if model is None else model
     target = find_device(device or "cpu")
-    network = accelerate(
+    network = accelerate_at(
         model.to(target),
-        torch.zeros(1, 3, *(size or card.size or ANY_SIZE), device=target, dtype=weight_dtype(model)),
+        size or card.size or ANY_SIZE,
         head=card.head,
         blocks=list(card.blocks),
         output=card.output,

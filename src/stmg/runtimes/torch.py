@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from stmg.errors import ModelError, SettingsError
-from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate, copy_where_written_on, weight_dtype
+from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate_at, copy_where_written_on
 from stmg.gating.aggregation import NormalizeImage, aggregate, downscale, warp_tensor
 from stmg.gating.optimize import compile_full, fold_batch_norm
 from stmg.runtimes.threads import share_torch_threads
@@ -64,8 +64,7 @@ class TorchRuntime(Runtime):
         self.is_plain = not isinstance(network, AcceleratedNetwork)
         """Whether a plain module was given: what it is meant for, its size above all, is not known."""
         if not isinstance(network, AcceleratedNetwork):
-            example = torch.zeros(1, 3, 128, 128, dtype=weight_dtype(network))
-            network = accelerate(network, example.to(_device_of(network)))
+            network = accelerate_at(network, (128, 128))
         _check_finite(network)
         original = network
         self._original = restore or (lambda: original)
@@ -77,6 +76,7 @@ class TorchRuntime(Runtime):
         self.foreground = Foreground(activation, threshold)
         self.foreground.check_channels(self.network.num_classes)
         self.num_classes = max(2, self.network.num_classes)
+        self.input_size = self.network.input_size
         self.num_blocks = len(self.network.blocks)
         self.has_mask_generator = self.network.mask_generator is not None
         self.notes = self.network.notes
@@ -131,6 +131,7 @@ class TorchRuntime(Runtime):
     def prepare(self, image: Image) -> Tensor:
         # (H, W, 3) in memory is (1, 3, H, W) channels last: no copy is made to permute it.
         # PyTorch warns of an array that is read-only, as Pillow's are.
+        image = super().prepare(image)
         pixels = torch.from_numpy(np.require(image, requirements="W")).to(self.device, non_blocking=True)[None]
         normalized: Tensor = self.normalize(pixels).to(self.network.dtype)
         return normalized if self.optimize else normalized.contiguous()
@@ -186,6 +187,7 @@ class TorchRuntime(Runtime):
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
     ) -> Cost | None:
         """Counted once per frame size, on a pass of its own."""
+        size = self.input_size or size
         costs = self._costs.get(size)
         if costs is None:
             costs = self.network.costs(torch.zeros(1, 3, *size, device=self.device, dtype=self.network.dtype))
@@ -223,10 +225,6 @@ def find_device(name: str | torch.device | None) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise SettingsError(f"there is no device {str(name)!r} here; cpu always works") from error
     return device
-
-
-def _device_of(network: nn.Module) -> torch.device:
-    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
 
 
 def _check_finite(network: nn.Module) -> None:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from stmg.data.clips import UNLABELED, TrainingClips
 from stmg.data.dataset import Dataset, Video
 from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.gating.accelerate import AcceleratedNetwork, accelerate, find_logits
+from stmg.gating.accelerate import AcceleratedNetwork, accelerate
+from stmg.gating.outputs import find_logits
 from stmg.models.card import Card
 from stmg.models.names import WEIGHTS, find_checkpoint
 from stmg.networks import build, pretrain

@@ -17,10 +17,11 @@ from stmg.data.clips import TrainingClip, TrainingClips, clip_numbers
 from stmg.data.dataset import Dataset
 from stmg.errors import ModelError, SettingsError, StmgError
 from stmg.evaluation.accuracy import ConfusionMatrix
-from stmg.gating.accelerate import AcceleratedNetwork, find_logits
+from stmg.gating.accelerate import AcceleratedNetwork
 from stmg.gating.aggregation import NormalizeImage
 from stmg.gating.mask_generator import MaskGenerator
 from stmg.gating.optimize import fold_batch_norm
+from stmg.gating.outputs import find_logits
 from stmg.models.card import Card
 from stmg.models.save import save as save_checkpoint
 from stmg.models.torch_models import load_network
