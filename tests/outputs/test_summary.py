@@ -8,7 +8,7 @@ import numpy as np
 
 import stmg
 from results import result
-from stmg.outputs.summary import summary_lines, summary_values, trouble_lines
+from stmg.outputs.summary import list_troubles, make_summary_lines, make_summary_values
 from stmg.streaming.statistics import Statistics
 
 
@@ -28,7 +28,7 @@ def test_frames_are_counted_by_level():
     assert statistics.shares() == "carry 33% key 67%"
     assert statistics.motion == {"none": 3}
     assert set(statistics.milliseconds) == {"key", "carry"}
-    line, change = summary_lines(statistics)
+    line, change = make_summary_lines(statistics)
     assert line.startswith("online: 3 frames, ")
     assert line.endswith("from source to outputs; MACs not counted; flow: none 3")
     assert change == "change not measured: too few computed frames"
@@ -42,7 +42,7 @@ def test_realtime_has_latency_age_runs_and_stale_frames():
         statistics.add(result(index, anchor_distance=age, computed=computed, stale=stale, latency_ms=float(index + 1)))
     assert statistics.network_runs == 3
     assert (statistics.latency(0.5), statistics.latency(0.95)) == (4.0, 8.0)
-    _, first, second, _ = summary_lines(statistics)
+    _, first, second, _ = make_summary_lines(statistics)
     assert "latency 4.0 ms (p50), 8.0 ms (p95)" in first
     assert "network ran 3 times for 8 frames" in first
     assert "1.6 frames before" in first
@@ -50,7 +50,7 @@ def test_realtime_has_latency_age_runs_and_stale_frames():
 
 
 def test_an_empty_stream_has_a_summary_without_nan():
-    values = summary_values(Statistics("offline"))
+    values = make_summary_values(Statistics("offline"))
     assert (values["frames"], values["macs_per_frame"], values["changed"]) == (0, None, None)
     json.dumps(values, allow_nan=False)
 
@@ -59,7 +59,7 @@ def test_troubles_are_named():
     statistics = Statistics(
         dropped=5, dropped_early=2, damaged="1 damaged packet", lost="it broke off", interrupted=True
     )
-    early, late, damaged, lost, interrupted = trouble_lines(statistics)
+    early, late, damaged, lost, interrupted = list_troubles(statistics)
     assert early.startswith("2 frames came before the first")
     assert late.startswith("3 frames came faster")
     assert damaged == "1 damaged packet"

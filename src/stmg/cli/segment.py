@@ -84,7 +84,7 @@ def segment(
     """
     from stmg.models.loaded import LoadedModel
     from stmg.outputs.sinks import BackgroundSink
-    from stmg.outputs.summary import summary_lines, summary_table, summary_values, trouble_lines
+    from stmg.outputs.summary import list_troubles, make_summary_lines, make_summary_table, make_summary_values
     from stmg.segmenter import mode_of_source
     from stmg.streaming.settings import check_mode
     from stmg.video.pace import pace as pace_source
@@ -105,14 +105,14 @@ def segment(
         sinks = BackgroundSink(_make_sinks(source, out, save, video, segmenter, areas, background))
         frames = pace_source(video) if pace else video
         statistics = _run(segmenter, frames, mode, video.num_frames, sinks, console)
-    console.print(summary_table(statistics))
-    for line in summary_lines(statistics, segmenter.settings.max_change):
+    console.print(make_summary_table(statistics))
+    for line in make_summary_lines(statistics, segmenter.settings.max_change):
         console.print(line, soft_wrap=True)
-    for line in trouble_lines(statistics):
+    for line in list_troubles(statistics):
         console.print(f"[yellow]{escape(line)}[/]", soft_wrap=True)
     console.print(f"written to [bold]{escape(str(out))}[/]", soft_wrap=True)
     if as_json:
-        print(json.dumps({"source": video.name, "model": model, "out": str(out), **summary_values(statistics)}))
+        print(json.dumps({"source": video.name, "model": model, "out": str(out), **make_summary_values(statistics)}))
     raise typer.Exit(INTERRUPTED if statistics.interrupted else LOST if statistics.lost else 0)
 
 

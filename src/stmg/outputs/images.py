@@ -72,14 +72,14 @@ class LabelImages(ImageFolder):
         self._table = make_color_table(palette)
 
     def _draw(self, result: FrameResult) -> PillowImage.Image:
-        return label_image(result.labels, self._table)
+        return make_label_image(result.labels, self._table)
 
 
 class AlphaImages(ImageFolder):
     """The probability of the foreground in gray, 0 to 255."""
 
     def _draw(self, result: FrameResult) -> PillowImage.Image:
-        return PillowImage.fromarray(alpha_of(result))
+        return PillowImage.fromarray(make_alpha(result))
 
 
 class CutoutImages(ImageFolder):
@@ -95,7 +95,7 @@ class CutoutImages(ImageFolder):
         self.color = color
 
     def _draw(self, result: FrameResult) -> PillowImage.Image:
-        alpha = alpha_of(result)
+        alpha = make_alpha(result)
         if self.color is None:
             return PillowImage.fromarray(np.dstack((result.image, alpha)))
         frame = PillowImage.fromarray(result.image)
@@ -103,14 +103,14 @@ class CutoutImages(ImageFolder):
         return PillowImage.composite(frame, background, PillowImage.fromarray(alpha))
 
 
-def label_image(labels: Labels, table: NDArray[np.uint8]) -> PillowImage.Image:
+def make_label_image(labels: Labels, table: NDArray[np.uint8]) -> PillowImage.Image:
     """Class ids as an image with a palette. `table`: (256, 3) RGB colors of all ids."""
     image = PillowImage.fromarray(labels)
     image.putpalette(table.tobytes())
     return image
 
 
-def alpha_of(result: FrameResult) -> NDArray[np.uint8]:
+def make_alpha(result: FrameResult) -> NDArray[np.uint8]:
     """The probability of the foreground, (H, W), 0 to 255. A network with several classes is an error."""
     if result.probability is None:
         raise SettingsError(

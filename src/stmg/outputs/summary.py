@@ -7,7 +7,7 @@ from rich.table import Table
 from stmg.streaming.statistics import Statistics
 
 
-def summary_table(statistics: Statistics) -> Table:
+def make_summary_table(statistics: Statistics) -> Table:
     """Frames and latency by level."""
     table = Table("level")
     # Offline a frame waits for the next computed one, however fast each step is.
@@ -21,15 +21,15 @@ def summary_table(statistics: Statistics) -> Table:
     return table
 
 
-def summary_lines(statistics: Statistics, max_change: float | None = None) -> list[str]:
+def make_summary_lines(statistics: Statistics, max_change: float | None = None) -> list[str]:
     """The whole stream in a line, what matters in this mode, and what audits measured.
 
     max_change: the goal that the stream was steered by.
     """
-    return [_line(statistics), *_mode_lines(statistics), *_audit_lines(statistics, max_change)]
+    return [_make_line(statistics), *_make_mode_lines(statistics), *_make_audit_lines(statistics, max_change)]
 
 
-def _line(statistics: Statistics) -> str:
+def _make_line(statistics: Statistics) -> str:
     macs, flows = statistics.macs_per_frame, statistics.motion.most_common()
     parts = (
         f"{statistics.mode}: {statistics.num_frames} frames, {statistics.fps:.1f} FPS from source to outputs",
@@ -39,7 +39,7 @@ def _line(statistics: Statistics) -> str:
     return "; ".join(parts)
 
 
-def _mode_lines(statistics: Statistics) -> list[str]:
+def _make_mode_lines(statistics: Statistics) -> list[str]:
     runs = f"network ran {statistics.network_runs} times for {statistics.num_frames} frames"
     if statistics.mode != "realtime":
         return [runs] if statistics.mode == "offline" else []
@@ -52,7 +52,7 @@ def _mode_lines(statistics: Statistics) -> list[str]:
     return lines
 
 
-def _audit_lines(statistics: Statistics, max_change: float | None) -> list[str]:
+def _make_audit_lines(statistics: Statistics, max_change: float | None) -> list[str]:
     change = statistics.changed
     if change is None:
         return ["change not measured: too few computed frames"] * bool(statistics.frames["carry"])
@@ -67,7 +67,7 @@ def _audit_lines(statistics: Statistics, max_change: float | None) -> list[str]:
     return lines
 
 
-def trouble_lines(statistics: Statistics) -> list[str]:
+def list_troubles(statistics: Statistics) -> list[str]:
     """What went wrong, in lines."""
     lines, late = [], statistics.dropped - statistics.dropped_early
     if statistics.dropped_early:
@@ -83,7 +83,7 @@ def trouble_lines(statistics: Statistics) -> list[str]:
     return lines
 
 
-def summary_values(statistics: Statistics) -> dict[str, object]:
+def make_summary_values(statistics: Statistics) -> dict[str, object]:
     """The summary for programs; None stands for an unknown value."""
     macs, changed, frames = statistics.macs_per_frame, statistics.changed, statistics.frames
     return {

@@ -158,12 +158,12 @@ def _draw(spans: list[Span], title: str) -> bytes:
     text = f"{title}  " * bool(title) + f"{frames.sum()} frames"
     strip.set_title(text, loc="left", fontweight="bold", parse_math=False)
 
-    _line(change, [span.drift for span in spans], edges, "#555555", "drift")
-    _line(change, [span.distortion for span in spans], edges, "#0072b2", "distortion", filled=True)
-    _dots(change, np.array([span.measured for span in spans]), edges)
-    _line(blocks, [span.kept_blocks for span in spans] / frames, edges, "#7a5195", "kept blocks", filled=True)
+    _draw_line(change, [span.drift for span in spans], edges, "#555555", "drift")
+    _draw_line(change, [span.distortion for span in spans], edges, "#0072b2", "distortion", filled=True)
+    _draw_dots(change, np.array([span.measured for span in spans]), edges)
+    _draw_line(blocks, [span.kept_blocks for span in spans] / frames, edges, "#7a5195", "kept blocks", filled=True)
     latency.stairs([span.latency_max for span in spans], edges, fill=True, color="#c9ced6", label="longest")
-    _line(latency, [span.latency_sum for span in spans] / frames, edges, "#333333", "mean")
+    _draw_line(latency, [span.latency_sum for span in spans] / frames, edges, "#333333", "mean")
 
     # Key frames that do not depend on the frame before have no distortion.
     heights = [value for span in spans for value in (span.distortion, span.drift) if math.isfinite(value)]
@@ -184,7 +184,7 @@ def _draw(spans: list[Span], title: str) -> bytes:
     return data.getvalue()
 
 
-def _dots(axes: Any, shares: Any, edges: Any) -> None:
+def _draw_dots(axes: Any, shares: Any, edges: Any) -> None:
     """The change that audits measured, in percent of the pixels, on its own axis at the right, as it is far smaller."""
     known = np.isfinite(shares)
     if not known.any():
@@ -197,7 +197,7 @@ def _dots(axes: Any, shares: Any, edges: Any) -> None:
     axes.plot([], [], label="measured change (right)", **style)
 
 
-def _line(axes: Any, values: Any, edges: Any, color: str, label: str, filled: bool = False) -> None:
+def _draw_line(axes: Any, values: Any, edges: Any, color: str, label: str, filled: bool = False) -> None:
     if filled:
         axes.stairs(values, edges, fill=True, color=color, alpha=0.25)
     axes.stairs(values, edges, baseline=None, color=color, label=label)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
-from stmg.outputs.images import alpha_of
+from stmg.outputs.images import make_alpha
 from stmg.outputs.sinks import FileSink
 from stmg.streaming.result import FrameResult
 from stmg.video.frames import Image, resize_image
@@ -91,11 +91,11 @@ class VideoFile(FileSink):
     def _write(self, result: FrameResult) -> None:
         if self._container is None:
             self._begin(*result.image.shape[:2])
-        frame = av.VideoFrame.from_ndarray(self._planes(result), format="yuv420p")
-        frame.pts, frame.time_base = self._timestamp(result.time), self._tick
+        frame = av.VideoFrame.from_ndarray(self._draw_planes(result), format="yuv420p")
+        frame.pts, frame.time_base = self._next_timestamp(result.time), self._tick
         self._container.mux(self._stream.encode(frame))
 
-    def _planes(self, result: FrameResult) -> NDArray[np.uint8]:
+    def _draw_planes(self, result: FrameResult) -> NDArray[np.uint8]:
         """The picture at the size of the video, an odd edge repeated, as YUV planes."""
         image = resize_image(self._draw(result), self._size)
         odd = image.shape[0] % 2, image.shape[1] % 2
@@ -115,7 +115,7 @@ class VideoFile(FileSink):
         coder.time_base, coder.thread_count = self._tick, 2
         coder.gop_size, coder.max_b_frames = max(1, round(FRAGMENT * self._rate)), 0
 
-    def _timestamp(self, time: float | None) -> int:
+    def _next_timestamp(self, time: float | None) -> int:
         """In ticks, always growing: the frame's own time if it continues the last one, else one frame after the last.
 
         A source that was reopened, or joined files, may restart their times, earlier or far later.
@@ -156,10 +156,10 @@ class OverlayVideo(VideoFile):
     def _draw(self, result: FrameResult) -> Image:
         return result.plot(self.opacity)
 
-    def _planes(self, result: FrameResult) -> NDArray[np.uint8]:
+    def _draw_planes(self, result: FrameResult) -> NDArray[np.uint8]:
         size = result.image.shape[:2]
         if size != self._size or size[0] % 2 or size[1] % 2:
-            return super()._planes(result)
+            return super()._draw_planes(result)
         return draw_labels_i420(result.image, result.labels, result.palette, self.opacity)
 
 
@@ -167,7 +167,7 @@ class AlphaVideo(VideoFile):
     """The probability of the foreground in gray, black to white."""
 
     def _draw(self, result: FrameResult) -> Image:
-        gray: Image = cv2.cvtColor(alpha_of(result), cv2.COLOR_GRAY2RGB)
+        gray: Image = cv2.cvtColor(make_alpha(result), cv2.COLOR_GRAY2RGB)
         return gray
 
 

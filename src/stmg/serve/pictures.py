@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 from PIL import Image as PillowImage
 
-from stmg.outputs.images import label_image
+from stmg.outputs.images import make_label_image
 from stmg.serve.channels import Channel, Viewer
 from stmg.serve.stream import LiveStream
 from stmg.streaming.anchors import Anchor, compute_anchor
@@ -148,7 +148,7 @@ def encode_png(image: Image) -> bytes:
 def encode_labels(result: FrameResult) -> bytes:
     """Class ids as a PNG, shown in the colors of the palette."""
     data = io.BytesIO()
-    label_image(result.labels, make_color_table(result.palette)).save(data, "PNG")
+    make_label_image(result.labels, make_color_table(result.palette)).save(data, "PNG")
     return data.getvalue()
 
 

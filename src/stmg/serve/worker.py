@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from stmg.errors import StmgError, VideoError
 from stmg.models.loaded import LoadedModel
 from stmg.models.spec import ModelSpec
-from stmg.outputs.images import label_image
+from stmg.outputs.images import make_label_image
 from stmg.outputs.records import Records
 from stmg.outputs.sinks import BackgroundSink, FileSink, Sinks
 from stmg.outputs.videos import OverlayVideo
@@ -155,7 +155,7 @@ class LabelArchive(FileSink):
 
     def _write(self, result: FrameResult) -> None:
         data = io.BytesIO()
-        label_image(result.labels, self._table).save(data, "PNG", compress_level=6)
+        make_label_image(result.labels, self._table).save(data, "PNG", compress_level=6)
         self._archive.writestr(f"{result.index:06d}.png", data.getvalue())
 
     def _finish(self) -> None:

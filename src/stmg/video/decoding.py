@@ -80,7 +80,7 @@ class Container(Reader):
         reached, end = (clock.now, self._seconds) if self._seconds else (self._reached, self._end)
         if end and end - reached > max(clock.longest_step, self._longest_packet) + 0.5:
             self._ending = f"it ends after {reached:.1f} of {end:.1f} seconds"
-            self._note()
+            self._update_damaged()
 
     def close(self) -> None:
         self._container.close()
@@ -96,12 +96,12 @@ class Container(Reader):
                 container = open_container(self._source, options, timeout, self.stopped)
         except av.FFmpegError as error:
             if pipe is not None and pipe.silent:
-                raise self._silence() from None
+                raise self._silence_error() from None
             advice = "the address and that something is sent" if self._scheme else "that it is a complete video"
             raise VideoError(f"{self.name} cannot be opened ({error.strerror}); check {advice}") from None
         if pipe is not None and pipe.silent:
             container.close()
-            raise self._silence()
+            raise self._silence_error()
         stream = container.streams.best("video")
         if stream is None or stream.codec_context is None:
             container.close()
@@ -113,7 +113,7 @@ class Container(Reader):
             raise VideoError(f"{self.name} claims frames of {height}x{width}; that is no video")
         return container, stream
 
-    def _silence(self) -> VideoError:
+    def _silence_error(self) -> VideoError:
         seconds = f"{opening.PIPE_TIMEOUT:.0f} seconds"
         return VideoError(f"{self.name} sent nothing for {seconds}; check what is to send a video into it")
 
@@ -154,10 +154,10 @@ class Container(Reader):
             pictures = []
             self._skipped += 1
         self._patched += sum(bool(picture.is_corrupt) for picture in pictures)
-        self._note()
+        self._update_damaged()
         return pictures
 
-    def _note(self) -> None:
+    def _update_damaged(self) -> None:
         skipped = (
             f"{self._skipped} damaged packet{'s were' if self._skipped > 1 else ' was'} skipped"
             if self._skipped

@@ -6,6 +6,7 @@ import itertools
 import re
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,7 +25,7 @@ MIN_RATE, MAX_RATE = 0.001, 480.0
 MAX_DAMAGED = 100  # consecutive damaged frames, a few seconds, after which a camera counts as lost
 
 
-class Reader:
+class Reader(ABC):
     """Reads a source. The caller opens it; then one thread reads and closes it."""
 
     live = False
@@ -37,11 +38,11 @@ class Reader:
         self.name = name
         self.stopped = threading.Event()
 
+    @abstractmethod
     def frames(self, every: int) -> Generator[Frame]:
         """Each `every`th frame, until the end or until `stopped` is set."""
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  nothing to do by default
         """Close the source."""
 
 
@@ -59,18 +60,18 @@ class Images(Reader):
             self.size = height, width
 
     def frames(self, every: int) -> Generator[Frame]:
-        skipped: list[str] = []
+        skipped, first = 0, ""
         chosen = range(0, len(self._paths), every)
         for index in chosen:
             try:
                 image = _read_image(self._paths[index])
             except (OSError, ValueError, cv2.error) as error:
-                skipped.append(f"{self._paths[index]}: {error}")
-                self.damaged = f"{len(skipped)} images were skipped, the first is {skipped[0]}"
+                skipped, first = skipped + 1, first or f"{self._paths[index]}: {error}"
+                self.damaged = f"{skipped} images were skipped, the first is {first}"
                 continue
             yield Frame(image, index, None if self.fps is None else index / self.fps)
-        if len(skipped) == len(chosen):
-            raise VideoError(f"{self.name} holds no image that can be read; {skipped[0]}")
+        if skipped == len(chosen):
+            raise VideoError(f"{self.name} holds no image that can be read; {first}")
 
 
 class Camera(Reader):
