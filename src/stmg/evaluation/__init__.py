@@ -1,1 +1,1 @@
-"""Evaluation: what was gained and what was lost."""
+"""Evaluation: accuracy, cost and speed of streams beside the network on every frame."""

@@ -1,4 +1,4 @@
-"""Ablations: what each part is worth. The paper's tables and ours, over one checkpoint and others trained otherwise."""
+"""Ablations: the worth of each part. The paper's tables and ours, over one checkpoint and others trained otherwise."""
 
 from __future__ import annotations
 
@@ -72,9 +72,11 @@ def ablate(
     name: str | None = None,
     on_row: Callable[[str, int, int], None] | None = None,
 ) -> AblationResult:
-    """Every setting that can be tried with a checkpoint, and others that were trained otherwise, by name.
+    """Measure every variant that a checkpoint can run, and checkpoints that were trained otherwise.
 
-    on_row: called with the name of each row that is done, how many are, and how many there are.
+    others: those checkpoints, by name.
+
+    on_row: called after each row with its name, how many rows are done, and how many there are.
 
     After Ctrl-C the result has the rows until then, and `interrupted` is True.
     """
@@ -133,7 +135,7 @@ def ablate(
 
 
 def list_trials(segmenter: VideoSegmenter) -> list[Trial]:
-    """What can be tried with this checkpoint: without a mask generator, only what needs none.
+    """The rows to measure for this checkpoint. Most need a mask generator.
 
     The paper's tables are in the paper's mode: nothing is warped.
     """
@@ -200,7 +202,7 @@ def _seeded(trial: Trial, seeds: int) -> Iterator[Way]:
 
 
 def _mean_row(way: Way, runs: Sequence[Meter], settings: str = "") -> Row:
-    """Means over the seeds."""
+    """The row of a way: means over its seeds."""
     values = [run.counts.mean_iou() for run in runs]
     kept = round(float(np.mean([run.kept_share for run in runs])), 2) if runs[0].kept_shares else None
     return replace(
@@ -219,7 +221,7 @@ def _mean_row(way: Way, runs: Sequence[Meter], settings: str = "") -> Row:
 def _add_speeds(
     rows: list[Row], plan: list[tuple[VideoSegmenter, Trial]], dataset: Dataset, split: str, size: Size
 ) -> list[Row]:
-    """The rows of `plan` with speeds where they are wanted, measured in turns; the first that is timed is the base."""
+    """Add speeds to the rows that are timed, measured in turns. The first of these is the base."""
     streams = [Stream(trial.way, apply_way(trial.way, segmenter)) for segmenter, trial in plan if trial.is_timed]
     frames = [frame for _, frame in read_frames(dataset.videos(split)[0], size, TIMED_FRAMES)]
     times = time_interleaved(streams, frames, TIMED_REPEATS)

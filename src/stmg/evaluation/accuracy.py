@@ -19,7 +19,7 @@ with explain_missing("torchmetrics", why="measuring accuracy needs torchmetrics"
     from torchmetrics.classification import MulticlassConfusionMatrix
 
 BOUNDARY = 0.005  # how far a boundary reaches, as a share of the frame's diagonal: 3 pixels at 360x480
-EXPLAINED = 0.3  # difference left after warping, above which where a cell came from is not certain
+MAX_RESIDUAL = 0.3  # difference left after warping, up to which a correspondence is certain
 
 
 class ConfusionMatrix:
@@ -70,7 +70,7 @@ class BoundaryIou:
     def add(self, labels: Labels, truth: Labels) -> None:
         reach = max(1, round(BOUNDARY * float(np.hypot(*truth.shape))))
         known = truth < len(self.both)
-        truth = np.where(known, truth, labels)  # where what is not labeled begins is no boundary
+        truth = np.where(known, truth, labels)  # the edge of an unlabeled area is no boundary
         for index in range(len(self.both)):
             predicted, true = (
                 _outline(np.equal(each, index).astype(np.uint8), reach) & known for each in (labels, truth)
@@ -85,10 +85,10 @@ class BoundaryIou:
 
 
 class Consistency:
-    """Labels of a frame against those of the frame before, warped onto it: 1 where nothing flickers.
+    """Compares the labels of a frame with those of the frame before, warped onto it: 1 if nothing flickers.
 
     The flow is Farnebäck's, not the one that streams warp labels along, which would measure itself.
-    What the flow does not explain (it comes into view, or blurs) does not count.
+    Pixels that the flow does not explain (come into view, or blurred) do not count.
     """
 
     def __init__(self, num_classes: int) -> None:
@@ -96,15 +96,15 @@ class Consistency:
         self._before: Labels | None = None
 
     def add(self, labels: Labels, correspondence: Correspondence | None) -> None:
-        """The next frame's labels, and where it was in the frame before; None if it does not follow from it."""
+        """Add the next frame's labels. correspondence: with the frame before; None if it does not follow from that."""
         if correspondence is not None and self._before is not None and self._before.shape == labels.shape:
             warped = warp(self._before, correspondence.flow, nearest=True)
-            known = labels < self.counts.num_classes  # the truth is measured too, and it has pixels without a class
+            known = labels < self.counts.num_classes  # true labels are measured too, and have pixels without a class
             self.counts.add(np.where(known, labels, 0), np.where(correspondence.certain & known, warped, IGNORE))
         self._before = labels
 
     def forget(self) -> None:
-        """The next frame does not follow from the last one."""
+        """Say that the next frame does not follow from the last one."""
         self._before = None
 
     def mean_iou(self) -> float:
@@ -118,7 +118,7 @@ class Correspondence:
         old, new = make_view(Frame(before)), make_view(Frame(now))
         self.flow = _farneback(old, new)
         residual = measure_change(old, new, self.flow)
-        self.certain = cv2.resize(residual, now.shape[1::-1], interpolation=cv2.INTER_LINEAR) < EXPLAINED
+        self.certain = cv2.resize(residual, now.shape[1::-1], interpolation=cv2.INTER_LINEAR) < MAX_RESIDUAL
 
 
 def _farneback(before: View, now: View) -> Flow:

@@ -1,21 +1,24 @@
-"""Baselines: what a sensible engineer would try first, over the same streams and the same runtime."""
+"""Baselines: simpler ways to save work, over the same streams and the same runtime."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import cv2
 import numpy as np
 
-from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow, compose
 from stmg.streaming.motion import DisMotion, MotionEstimator, View, make_view, refine_flow
-from stmg.streaming.result import FrameResult
+from stmg.streaming.result import FrameResult, make_result
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
+from stmg.streaming.segmentation import Segmentation
 from stmg.video.frames import Frame, as_frame
 from stmg.video.labels import Labels
+
+NO_COLORS = np.zeros((0, 3), np.uint8)
 
 
 class _Baseline:
@@ -31,42 +34,38 @@ class _Baseline:
     def step(self, frame: Any) -> FrameResult:
         started = time.perf_counter()
         frame = as_frame(frame)
-        level, size, labels = self._segment(frame)
-        latency = 1000 * (time.perf_counter() - started)
-        self.num_frames += 1
-        keep = (level is Level.KEY,) * self.runtime.num_blocks
-        return FrameResult(
-            labels=labels,
-            level=level,
-            reason="baseline",
-            distortion=float("nan"),
-            drift=0.0,
-            keep=keep,
-            latency_ms=latency,
-            motion="none",
-            count_cost=lambda: Cost() if level is Level.CARRY else self.runtime.cost(size, level, keep, 1.0, False),
-            computed=level is not Level.CARRY,
-            index=self.num_frames - 1,
-            time=frame.time,
-            image=frame.image,
-            changed=None,
-            palette=np.zeros((0, 3), np.uint8),
+        level, labels = self._segment(frame)
+        result = make_result(
+            self.runtime,
+            NO_COLORS,
+            frame,
+            self.num_frames,
+            Segmentation(labels),
+            level,
+            "baseline",
+            latency_ms=1000 * (time.perf_counter() - started),
+            computed=level is Level.KEY,
         )
+        self.num_frames += 1
+        return result
 
-    def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
-        """The level, the size that the network saw, and the labels."""
+    def _segment(self, frame: Frame) -> tuple[Level, Labels]:
+        """Key or carry, and the labels of the next frame."""
         raise NotImplementedError
 
 
 class HalfResolution(_Baseline):
     """Every frame computed at half its height and width."""
 
-    def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
-        height, width = frame.size
-        small = (max(1, height // 2), max(1, width // 2))
-        image: Any = cv2.resize(frame.image, small[::-1], interpolation=cv2.INTER_AREA)
+    def step(self, frame: Any) -> FrameResult:
+        result = super().step(frame)
+        small, keep = halve(result.labels.shape), result.keep
+        return replace(result, count_cost=lambda: self.runtime.cost(small, Level.KEY, keep, 1.0, masked=False))
+
+    def _segment(self, frame: Frame) -> tuple[Level, Labels]:
+        image: Any = cv2.resize(frame.image, halve(frame.size)[::-1], interpolation=cv2.INTER_AREA)
         output = self.runtime.full(self.runtime.prepare(image))
-        return Level.KEY, small, self.runtime.labels(output.logits, frame.size)
+        return Level.KEY, self.runtime.labels(output.logits, frame.size)
 
 
 class WarpedLogits(_Baseline):
@@ -88,7 +87,7 @@ class WarpedLogits(_Baseline):
         super().reset()
         self._before = self._computed = self._flow = None
 
-    def _segment(self, frame: Frame) -> tuple[Level, tuple[int, int], Labels]:
+    def _segment(self, frame: Frame) -> tuple[Level, Labels]:
         view = make_view(frame, self._motion.view_width) if self.stride > 1 else None
         distance = self.num_frames % self.stride
         if self._before is None or self._computed is None or view is None or distance == 0:
@@ -101,4 +100,10 @@ class WarpedLogits(_Baseline):
             everywhere = np.ones((1, 1), np.float32)
             logits = self.runtime.fuse(self._logits, self._logits, self._flow, everywhere)
         self._before = view
-        return level, frame.size, self.runtime.labels(logits, frame.size)
+        return level, self.runtime.labels(logits, frame.size)
+
+
+def halve(size: tuple[int, ...]) -> tuple[int, int]:
+    """Half a height and width."""
+    height, width = size
+    return max(1, height // 2), max(1, width // 2)

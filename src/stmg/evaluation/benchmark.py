@@ -53,10 +53,10 @@ def benchmark(
     beside: Sequence[str | Path] = (),
     on_frame: Callable[[BenchmarkProgress], None] | None = None,
 ) -> BenchmarkResult:
-    """FPS, latency, MACs and memory of a model in each mode, beside its base network; mIoU if there are labels.
+    """Measure FPS, latency, MACs and memory of a model in each mode, beside its base network; mIoU if there are labels.
 
-    What is stepped runs in turns of a few frames. Offline works on several frames at once, so it is timed over whole
-    passes by the clock on the wall, in turns with passes of the base network. Realtime gets its frames at their times.
+    Ways that go frame by frame run in turns of a few frames. Offline works on several frames at once, so its wall time
+    over whole passes is measured, in turns with passes of the base network. Realtime gets its frames at their times.
 
     model: what `stmg.load` takes, or a bare network such as ddrnet39, which may be without weights here.
     source: a dataset, of which its split `val` is used, or a video.
@@ -154,12 +154,12 @@ def _measure_size(
 
 
 def _probe_memory(stream: Stream, sample: Sequence[Frame]) -> tuple[int | None, str]:
-    """Peak bytes of a process of its own; None and a note if that crashed, which must not lose what was measured."""
+    """Peak bytes of a stream alone in a process; None and a note if that crashes, so that no other result is lost."""
     if stream.spec is None:
         return None, ""
     try:
         return peak_memory(partial(resolve, stream.spec), sample, stream.way.mode), ""
-    except Exception as error:  # the process was killed, or whatever a user's network raises in it
-        reason = str(error).strip().splitlines()
-        said = f"{type(error).__name__}{f': {reason[0]}' if reason else ''}"
-        return None, f"the memory of {stream.way.name} could not be measured ({said})"
+    except Exception as error:  # the process was killed, or a user's network raised something
+        lines = str(error).strip().splitlines()
+        reason = f"{type(error).__name__}{f': {lines[0]}' if lines else ''}"
+        return None, f"the memory of {stream.way.name} could not be measured ({reason})"

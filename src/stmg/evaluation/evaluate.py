@@ -49,7 +49,7 @@ def evaluate(
     name: str | None = None,
     on_frame: Callable[[FrameResult], None] | None = None,
 ) -> EvaluationResult:
-    """Accuracy and cost of a model, run as a stream in each mode, beside its base network on every frame.
+    """Measure accuracy and cost of a model, run as a stream in each mode, beside its base network on every frame.
 
     model: a segmenter, or what `stmg.load` makes one from.
     data: a dataset, or where it is; on videos without labels only the agreement with the base network is measured.
@@ -112,7 +112,7 @@ def evaluate(
 
 
 def list_ways(mode: str | None, network_intervals: Sequence[int] | None) -> list[Way]:
-    """What runs beside the base network: online and offline if no mode is chosen."""
+    """The ways to run beside the base network: online and offline if no mode is chosen."""
     if mode is not None:
         check_mode(mode)
     if network_intervals is not None and mode != "realtime":
@@ -146,7 +146,7 @@ def evaluate_pairs(
 
 
 def name_mask(segmenter: VideoSegmenter, mode: Mode, result: FrameResult) -> str:
-    """What `changed` of a frame that is no key frame shows, by what made it."""
+    """The name of what `changed` holds on a frame that is no key frame."""
     if result.corrected:
         return "the corrector's mask"
     learned = mode == "online" and segmenter.online.uses_masks
@@ -154,7 +154,7 @@ def name_mask(segmenter: VideoSegmenter, mode: Mode, result: FrameResult) -> str
 
 
 class _Evaluation:
-    """What the streams of an evaluation add up to; the first of them is the base network."""
+    """Adds up the streams of an evaluation; the first of them is the base network."""
 
     def __init__(
         self,
@@ -172,14 +172,14 @@ class _Evaluation:
         self._segmenter, self._mode, self._on_frame = segmenter, streams[1].way.mode, on_frame
 
     def start_video(self) -> None:
-        """The next frame does not follow from the last one."""
+        """Say that the next frame does not follow from the last one."""
         for meter in self.meters:
             meter.start_video()
         self._image: Image | None = None
         self._truth: Labels | None = None
 
     def add(self, moment: Moment) -> None:
-        """The next frame, answered by all; truth is used where there is any."""
+        """Add the next frame, answered by all streams."""
         image, truth = moment.frame.image, moment.truth
         correspondence = None if self._image is None else Correspondence(self._image, image)
         whole, result = moment.answers[0].result, moment.answers[1].result

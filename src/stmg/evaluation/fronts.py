@@ -1,4 +1,4 @@
-"""Fronts and groups: which of many rows are shown, and which belong together."""
+"""Fronts and groups of points: which of many rows are shown, and which form one line of a plot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def group_ways(points: Mapping[Way, Point]) -> list[list[Way]]:
 
 
 def pareto_front(points: Mapping[Name, Point]) -> list[Name]:
-    """Of points (mIoU, FPS) those that no other beats in accuracy and speed, from slow to fast."""
+    """The points (mIoU, FPS) that no other beats in both, from slow to fast."""
     names = sorted(points, key=lambda name: (-points[name][1], -points[name][0]))
     front: list[Name] = []
     best = -np.inf
@@ -38,7 +38,7 @@ def pareto_front(points: Mapping[Name, Point]) -> list[Name]:
 
 
 def list_front(result: TuneResult) -> list[Row]:
-    """The choice, every frame, and of each model and mode what no other beats in both speed and change."""
+    """The rows to show: the choice, and of each model and mode those that no other beats in both speed and change."""
 
     def is_beaten(one: Row) -> bool:
         return any(

@@ -1,4 +1,4 @@
-"""What is measured: a model, and frames with labels of the same classes, read once and kept in memory."""
+"""Inputs of a measurement: a model, and frames in memory, with labels of the same classes where there are any."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Subject(NamedTuple):
     name: str
     size: Size
     chosen: Mapping[str, Any] = {}
-    """Settings that were chosen and are not the model's own, by name."""
+    """Settings that the user gave, by name."""
 
 
 def open_model(model: Model, size: Size | None = None, name: str | None = None, source: Size | None = None) -> Subject:
-    """The segmenter, what results call it, and the frame size.
+    """Open a model to measure it: its segmenter, its name in results, and the frame size.
 
     source: (H, W) of the video; without `size` it is measured at the size at which `segment` computes it.
     """
@@ -60,7 +60,7 @@ def open_model(model: Model, size: Size | None = None, name: str | None = None, 
 
 
 def choose_size(segmenter: VideoSegmenter, source: Size | None) -> Size:
-    """(H, W) at which a video of this size is computed; if that is not known, what the model is meant for."""
+    """(H, W) at which a video of this size is computed; if the size is not known, the one the model is meant for."""
     settings = segmenter.settings
     own = settings.size or segmenter.runtime.input_size or settings.model_size or ANY_SIZE
     return own if source is None else segmenter.size_for(source) or source
@@ -81,7 +81,7 @@ def read_source_size(source: Dataset | str | Path, split: str | None = None) -> 
 
 
 def open_data(dataset: Dataset, split: str, subject: Subject) -> Dataset:
-    """A dataset of that split alone, whose classes are the model's; videos without labels get the model's classes."""
+    """The split as a dataset of its own. Its classes must be the model's; without labels it gets those."""
     videos = videos_of(dataset, split)
     num_classes = count_classes(subject)
     if dataset.class_names:
@@ -94,7 +94,7 @@ def open_data(dataset: Dataset, split: str, subject: Subject) -> Dataset:
 
 
 def videos_of(dataset: Dataset, split: str) -> tuple[Video, ...]:
-    """The videos of a split; all there are if nothing is labeled, and there are no splits."""
+    """The videos of a split; all videos where nothing is labeled, as there are no splits then."""
     return dataset.videos(split if dataset.class_names else "all")
 
 
@@ -108,7 +108,7 @@ def check_classes(subject: Subject, num_classes: int | None, dataset: Dataset) -
 
 
 def count_classes(subject: Subject) -> int | None:
-    """How many classes a model has; None where it gives labels, which do not say."""
+    """How many classes a model has; None if it gives labels, from which that cannot be known."""
     segmenter = subject.segmenter
     if segmenter.class_names:
         return len(segmenter.class_names)
@@ -137,15 +137,15 @@ class Clip(NamedTuple):
     starts: set[int]
     """Where a video begins."""
     read_ms: float | None
-    """Of a frame, from the source to memory; None where it is rendered."""
+    """Milliseconds to read a frame; None if frames are rendered."""
     dataset: Dataset | None
-    """Whose labels they are, if there are any."""
+    """The dataset that the labels are from; None without labels."""
     rate: float | None = None
     """Frames per second; None where the source does not know."""
 
 
 def read_clip(source: str, size: Size, num_frames: int) -> Clip:
-    """The first frames of a dataset's validation videos, of a video file, or of anything else that can be opened."""
+    """Read the first frames of a dataset's validation videos, or of any video."""
     if not is_dataset(source):
         with open_video(source, resize=size, limit=num_frames) as video:
             reading = _Timed(video)
@@ -184,7 +184,7 @@ def split_videos(clip: Clip) -> list[list[Frame]]:
 
 
 def read_frames(video: Video, size: Size, limit: int | None = None) -> Iterator[tuple[int, Frame]]:
-    """Frames of a video with their index; a file is decoded once from its start."""
+    """Read frames of a video with their index; a file is decoded once from its start."""
     if isinstance(video, MemoryVideo):
         yield from enumerate(video.frames[:limit])
         return
@@ -216,7 +216,7 @@ class MemoryVideo:
 
 
 def load_into_memory(dataset: Dataset, split: str, size: Size, limit: int | None = None) -> Dataset:
-    """A split whose videos are in memory, if they fit; else they are read again each time."""
+    """The split with its videos in memory if they fit; else they are read again each time."""
     videos = dataset.videos(split)
     needed = sum(min(len(video), limit or len(video)) for video in videos) * size[0] * size[1] * 4
     if needed > MAX_MEMORY and limit is None:
@@ -225,7 +225,7 @@ def load_into_memory(dataset: Dataset, split: str, size: Size, limit: int | None
 
 
 class _Timed(Generic[Item]):
-    """An iterable, and the seconds that each of its items took to come."""
+    """An iterable that records how many seconds each of its items took."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._items = items

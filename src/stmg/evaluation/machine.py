@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-LOOK_SECONDS = 0.5  # at how busy the machine is
+LOOK_SECONDS = 0.5  # over which the load of the machine is measured
 PACKAGES = ("torch", "numpy", "opencv-python-headless", "av", "onnxruntime", "openvino")
 
 
@@ -36,7 +36,7 @@ class Machine:
 
 
 def this_machine() -> Machine:
-    """The machine as it is now, with the threads it uses now."""
+    """This machine, with the threads that are set now."""
     import cv2
     import torch
 
@@ -54,7 +54,7 @@ def this_machine() -> Machine:
 
 
 def busy_warning() -> str:
-    """A warning if others are using the machine, looked at for a moment; empty if not."""
+    """A warning if other processes use the machine at the moment; empty if not."""
     share = psutil.cpu_percent(interval=LOOK_SECONDS) / 100
     return f"others were using {share:.0%} of the machine: times are too long" if share > 0.1 else ""
 

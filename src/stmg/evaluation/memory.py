@@ -1,4 +1,4 @@
-"""Memory: what a process of its own needs to segment; this module imports nothing that would count with it."""
+"""Peak memory of segmenting, in a process of its own. Imports nothing heavy, which would count as well."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def _measure(make_segmenter: Callable[[], Any], frames: list[Any], mode: str) ->
 
 
 def _back_and_forth(frames: list[Any], number: int) -> Iterator[Any]:
-    """So many frames, each with an image of its own, as a stream that holds some of them back would meet them."""
+    """A stream of so many frames, each with its own copy of the image, as from a decoder."""
     there_and_back = cycle([*frames, *frames[-2:0:-1]])
     return (replace(frame, image=frame.image.copy()) for frame in islice(there_and_back, number))

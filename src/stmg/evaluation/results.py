@@ -19,7 +19,7 @@ from stmg.streaming.settings import SETTINGS, Mode
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What every result says of where it comes from."""
+    """Where a result comes from."""
 
     kind: ClassVar[str]
     command: str = ""
@@ -32,7 +32,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture that only the run itself could draw, a PNG file beside the result."""
+    """A picture drawn during the run, a PNG file beside the result."""
 
     file: str
     caption: str
@@ -60,16 +60,16 @@ class EvaluationResult(Result):
     settings: str
     """Of the first stream, in words."""
     runtime: str
-    """What ran the network, in words."""
+    """The runtime of the network, in words."""
     base: Row
     modes: tuple[Row, ...]
     """Of each mode; realtime once for each number of intervals, with copied labels beside it."""
     truth_consistency: float | None
-    """The temporal consistency of the labels themselves, which bounds what a network can be blamed for."""
+    """Temporal consistency of the true labels, to compare that of the streams with."""
     motion: dict[str, int]
-    """Frames of the first stream by where their flow came from."""
+    """How many frames of the first stream had each kind of motion."""
     frames: tuple[FrameRecord, ...]
-    """The first stream's, one by one; the first of them if there are very many."""
+    """The frames of the first stream, up to `MAX_RECORDS`."""
     paper_protocol: PairScores | None = None
     pictures: tuple[Picture, ...] = ()
 
@@ -102,7 +102,7 @@ class SizeBenchmark:
     """Drawing labels over a frame."""
     rows: tuple[Row, ...]
     passes: tuple[Row, ...] = ()
-    """The base network and the modes timed over whole streams by the clock on the wall, one pass after the other."""
+    """The base network and the modes, by wall time over whole passes."""
     realtime: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
     """What could not be measured, and why."""
@@ -123,7 +123,7 @@ class BenchmarkResult(Result):
     source: str
     repeats: int
     warning: str
-    """Of what disturbed the times; empty if nothing did."""
+    """That other processes disturbed the times; empty if none did."""
     sizes: tuple[SizeBenchmark, ...]
 
 
@@ -137,7 +137,7 @@ class AblationTable:
 
 @dataclass(frozen=True, kw_only=True)
 class AblationResult(Result):
-    """What each part is worth."""
+    """The worth of each part."""
 
     kind: ClassVar[str] = "ablation"
     data: str
@@ -153,7 +153,7 @@ class AblationResult(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """What settings should reach; None: no limit."""
+    """Limits that settings should stay within; None: no limit."""
 
     max_loss: float | None = None
     """Percent of the mIoU of the network on every frame; needs labels."""
@@ -161,7 +161,7 @@ class Goal:
     """Share of the pixels, 0 to 1, whose label may differ from that of the network on every frame."""
     target_fps: float | None = None
     max_latency_ms: float | None = None
-    """That 95 % of the frames stay within."""
+    """Of 95 % of the frames."""
 
     def __post_init__(self) -> None:
         if self.max_change is not None:  # as the setting of that name, which may be text such as 2%
@@ -184,7 +184,7 @@ class Goal:
         return self.max_loss is None and self.max_change is None
 
     def is_met_by(self, row: Row) -> bool:
-        """True if a row stays within every limit; what was not measured does not."""
+        """True if a row stays within every limit. A figure that was not measured does not."""
         latency = None if row.latency is None else row.latency.p95_ms
         limits = ((row.loss, self.max_loss), (row.changed, self.max_change), (latency, self.max_latency_ms))
         within = all(limit is None or (value is not None and value <= limit) for value, limit in limits)
@@ -199,21 +199,21 @@ class TuneResult(Result):
     source: str
     size: Size
     frames: int
-    """That settings were tried on."""
+    """How many the settings were chosen on."""
     checked_frames: int
-    """Others, that the choice was checked on."""
+    """How many others the choice was checked on."""
     rate: float | None
     """Frames per second of the source; None if it is not known."""
     runtime: str
     goal: Goal
     flicker: float
-    """Share of the pixels that the network itself labels differently from one frame to the next, motion followed."""
+    """Share of the pixels that the network labels differently from one frame to the next, after warping."""
     outcomes: tuple[Row, ...]
     """Of each way tried; the first is the model on every frame."""
     best: Row | None
-    """What was chosen, as estimated; None if nothing reaches the goal."""
+    """The chosen way, as estimated; None if none reaches the goal."""
     check: Row | None
-    """The same, measured on frames that it was not chosen on."""
+    """The chosen way, measured on other frames."""
     verdict: str
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Rows: what a way to run a stream gave in accuracy, cost and speed. Every result of every verb is made of them."""
+"""Rows: accuracy, cost and speed of a way to run a stream. The results of all verbs are made of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def percent_of_macs(cost: FrameCost | None, base: FrameCost | None) -> float | N
 
 @dataclass(frozen=True)
 class FrameCost:
-    """Executed by a mean frame."""
+    """Operations and parameters that a mean frame executes."""
 
     macs: int
     """Multiply-accumulates, those of the mask generator included."""
@@ -110,7 +110,7 @@ class Timing:
     gain_reached: float | None = None
     """The gain relative to the expected one."""
     carry_overhead: float | None = None
-    """A median carried frame relative to the base network's: what every frame takes beside the network."""
+    """A median carried frame relative to the base network's: the overhead of every frame."""
     slowest_frame: float | None = None
     """The slowest frame, by the fastest of its repeats, relative to a median frame of the base network; None where
     frames wait for later ones."""
@@ -143,15 +143,15 @@ class Live:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What a way to run a stream gave. A field is None, or empty, if the verb does not measure it or could not.
+    """The results of a way to run a stream. A field is None, or empty, if it was not, or could not be, measured.
 
     Accuracies and shares are in percent unless stated otherwise.
     """
 
     way: Way
-    """What was run: rows are found by it, as in `run.row(Way(kind="copied-labels", stride=5))`."""
+    """Rows are found by it, as in `run.row(Way(kind="copied-labels", stride=5))`."""
     settings: str = ""
-    """How it was run, in words: scheduler, motion and so on, as they were in the end."""
+    """Scheduler, motion and so on, in words."""
     frames: int = 0
     miou: float | None = None
     """None without labels, or if the model is untrained or of other classes."""
@@ -187,7 +187,7 @@ class Row:
     """Of an export: FPS relative to the model's own base network, in the same repeat."""
     model_gain_range: tuple[float, float] | None = None
     peak_memory: int | None = None
-    """Bytes of a process of its own, Python and its libraries included."""
+    """Bytes of a process that runs nothing else, Python and its libraries included."""
     latencies: tuple[float, ...] = ()
     """Milliseconds of each frame of the first repeat, of the model's base and online stream."""
     frame_levels: tuple[Level, ...] = ()
@@ -199,13 +199,13 @@ class Row:
 
     @property
     def fps(self) -> float:
-        """Of a row that was timed."""
+        """Frames per second, of a row that was timed."""
         assert self.timing is not None, self.way
         return self.timing.fps
 
     @property
     def gain(self) -> float:
-        """Of a row that was timed: FPS relative to the base network's."""
+        """FPS relative to the base network's, of a row that was timed."""
         assert self.timing is not None, self.way
         return self.timing.gain
 
@@ -223,7 +223,7 @@ class Row:
 
 @dataclass(frozen=True)
 class FrameRecord:
-    """What was decided on one frame of a stream."""
+    """The decisions on one frame of a stream."""
 
     level: Level
     distortion: float | None

@@ -29,7 +29,7 @@ KINDS: dict[str, type[Result]] = {
 
 
 def write_result(result: Result, folder: Path) -> Path:
-    """Write a result and everything there is to look at; gives the JSON file."""
+    """Write a result with its pictures and plots; gives the JSON file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{result.kind}.json"
     write_atomically(path, to_json(result).encode())
@@ -83,7 +83,7 @@ def read_results(paths: Sequence[Path]) -> list[Result]:
 
 
 def _read_picture(path: Path, picture: Picture) -> Picture:
-    """With the PNG beside the result, if it is still there."""
+    """The picture with its PNG from beside the result, if that is still there."""
     try:
         file = path_inside(path.parent, picture.file, links=False)
     except SettingsError as error:
@@ -97,7 +97,7 @@ def _read_picture(path: Path, picture: Picture) -> Picture:
 
 
 def _upgrade_evaluation(content: Mapping[str, Any]) -> dict[str, Any]:
-    """From format 3, in which the scores of a stream were a level below its mode."""
+    """From format 3, in which the scores of a stream were one level deeper."""
 
     def stream(mode: Mapping[str, Any]) -> dict[str, Any]:
         rest = {name: mode[name] for name in ("settings", "network_share", "mean_distance", "stale_share")}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from stmg.errors import DataError, SettingsError
-from stmg.evaluation.baselines import HalfResolution, WarpedLogits
+from stmg.evaluation.baselines import HalfResolution, WarpedLogits, halve
 from stmg.evaluation.inputs import Clip, Subject, check_classes, count_classes, open_model, takes_size
 from stmg.evaluation.way import (
     BASE,
@@ -54,17 +54,17 @@ class Stream:
     scored: bool = True
     """True if its labels can be compared with the truth."""
     spec: ModelSpec | None = None
-    """To measure the memory of another one in its own process; None where that is not of interest."""
+    """To open it again in a process where its memory is measured; None if that is not to be measured."""
 
     @property
     def segmenter(self) -> VideoSegmenter:
-        """Of a way in a mode other than online, which only segmenters have."""
+        """The stepper as a segmenter, which it is in every mode but online."""
         assert isinstance(self.stepper, VideoSegmenter), self.stepper
         return self.stepper
 
     @property
     def settings(self) -> str:
-        """How it is segmented, in words; empty if there is nothing to set."""
+        """Its settings in words; empty if it has none."""
         is_copy = self.way.kind == "copied-labels" and self.way.intervals is not None
         if is_copy or not isinstance(self.stepper, VideoSegmenter):
             return ""
@@ -72,7 +72,7 @@ class Stream:
 
 
 def open_way(way: Way, segmenter: VideoSegmenter, *, scored: bool = True, spec: ModelSpec | None = None) -> Stream:
-    """A stream of its own for a way, over the weights of a segmenter."""
+    """Open a stream for a way, over the weights of a segmenter."""
     runtime = segmenter.runtime
     stepper: Stepper
     if way.kind == "half-resolution":
@@ -94,7 +94,7 @@ def open_streams(
     smaller: Sequence[str],
     beside: Sequence[str | Path],
 ) -> list[Stream]:
-    """What a benchmark runs: the base network first, then the model in each mode, and what else was chosen."""
+    """The streams of a benchmark: the base network first, then the model in each mode, then what else was chosen."""
     scored = is_scored(subject, spec, clip)
     streams = mode_streams(subject, spec, scored, modes)
     if baselines:
@@ -109,7 +109,7 @@ def open_streams(
 def mode_streams(
     subject: Subject, spec: ModelSpec, scored: bool, modes: Sequence[Mode], base: Way = BASE
 ) -> list[Stream]:
-    """A model on every frame, in each mode, and as in the paper."""
+    """A model on every frame, in each mode, and in the paper's mode."""
     segmenter = subject.segmenter
     streams = [open_way(base, segmenter, scored=scored, spec=spec.with_options(**EVERY_FRAME))]
     for mode in modes:
@@ -124,7 +124,7 @@ def mode_streams(
 
 
 def list_baselines(subject: Subject, modes: Sequence[Mode]) -> list[Way]:
-    """Streams at other budgets, and what needs no other network."""
+    """Streams at other budgets, and baselines that need no other network."""
     settings, size = subject.segmenter.settings, subject.size
     ways: list[Way] = []
     budgets = [mode for mode in modes if mode != "realtime" and isinstance(settings.scheduler_for(mode), DriftBudget)]
@@ -138,13 +138,13 @@ def list_baselines(subject: Subject, modes: Sequence[Mode]) -> list[Way]:
             chosen = {"mode": mode, "scheduler": plain_scheduler(scheduler), "max_change": None}
             ways.append(Way(kind=mode, budget=scheduler.key_above, settings=chosen))
     ways += [Way(kind="copied-labels", stride=stride) for stride in COPY_STRIDES]
-    if takes_size(subject.segmenter.runtime, (max(1, size[0] // 2), max(1, size[1] // 2))):
+    if takes_size(subject.segmenter.runtime, halve(size)):
         ways.append(Way(kind="half-resolution"))
     return ways + [Way(kind="warped-logits", stride=stride) for stride in WARP_STRIDES]
 
 
 def as_export(spec: ModelSpec, name: str | Path) -> ModelSpec:
-    """An export of a spec's model, run as that is. An exported folder says itself how it is opened, a file does not."""
+    """The spec for an export of the same model. An exported folder knows how it is opened, a graph file does not."""
     own = ["weights", "network", "runtime", "precision", "compile", "device", "untrained"]
     if not is_graph_file(str(name)):
         own += ["normalize", "output", "activation", "threshold"]

@@ -1,4 +1,4 @@
-"""Thumbnails of an evaluation: a strip of the first frames, and masks beside what really changed."""
+"""Thumbnails of an evaluation: a strip of the first frames, and masks beside the true change."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Thumbnails:
         self._masks.append(np.hstack([cv2.resize(panel, MASK_SIZE[::-1]) for panel in panels]))
 
     def pictures(self) -> tuple[Picture, ...]:
-        """What there is to look at."""
+        """The pictures collected so far."""
         pictures = []
         if self._strip:
             caption = "The first frames: red key, yellow partial, green carried."

@@ -1,7 +1,7 @@
-"""Trials of `tune`: ways estimated from the network's remembered answers, or measured with the network running.
+"""Trials of `tune`: ways estimated from remembered outputs of the network, or measured with the network running.
 
-The network runs once over all frames. Its answers give the labels of any way exactly, and its times, added to what the
-way takes beside the network, the speed.
+The network runs once over all frames. From its outputs follow the exact labels of any way. Its speed is estimated: the
+time of the way without the network, plus the times of the network.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from stmg.video.labels import Labels, resize_labels
 
 
 class Segment(NamedTuple):
-    """Frames of a clip in a row, that a stream is run over."""
+    """Consecutive frames of a clip, which a stream is run over."""
 
     start: int
     stop: int
 
 
 class Replay(Runtime):
-    """A runtime that gives remembered answers of a network, by the array that holds the image."""
+    """A runtime that gives remembered outputs of a network, by the identity of the image's array."""
 
     one_at_a_time = False
 
@@ -60,7 +60,7 @@ class Replay(Runtime):
         return f"replay of {self._runtime.description}"
 
     def remember(self, image: Image, logits: Any) -> None:
-        """Keep the answer to an image, which must outlive this object."""
+        """Keep the output for an image, which must outlive this object."""
         self._logits[id(image)] = logits
 
     def prepare(self, image: Image) -> int:
@@ -84,7 +84,7 @@ class Replay(Runtime):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that takes part, and its answer to every frame of a clip."""
+    """A model to choose from, and its output for every frame of a clip."""
 
     subject: Subject
     frames: list[Frame]
@@ -97,7 +97,7 @@ class Candidate:
     argmax_ms: float
 
     def base_ms(self, parts: Sequence[Segment]) -> float:
-        """Of the network on every frame."""
+        """Median milliseconds of the network on a frame."""
         return float(np.median([ms for part in parts for ms in self.times[part.start : part.stop]]))
 
     def is_of(self, way: Way, first: Candidate) -> bool:
@@ -107,7 +107,7 @@ class Candidate:
 
 
 def compute_candidate(subject: Subject, clip: Clip, on_frame: Callable[[int], None]) -> Candidate:
-    """A model on every frame, timed and remembered; `on_frame` is called with the number of frames so far."""
+    """Run a model on every frame, timed; `on_frame` is called with the number of frames so far."""
     if clip.dataset is not None:
         check_classes(subject, count_classes(subject), clip.dataset)
     unsteered = subject.segmenter.another(max_change=None, size=None, model_size=None, mode=None)
@@ -130,7 +130,7 @@ def compute_candidate(subject: Subject, clip: Clip, on_frame: Callable[[int], No
 
 
 def measure_flicker(candidate: Candidate, clip: Clip, parts: Sequence[Segment]) -> float:
-    """The share of pixels that a network labels differently from one frame to the next, motion followed."""
+    """The share of pixels that a network labels differently from one frame to the next, after warping."""
     motion, shares = DisMotion(), [0.0]
     for part in parts:
         views = [make_view(frame, motion.view_width) for frame in clip.frames[part.start : part.stop]]
@@ -143,14 +143,14 @@ def measure_flicker(candidate: Candidate, clip: Clip, parts: Sequence[Segment]) 
 
 
 class Trials:
-    """Ways over parts of a clip, beside the first model on every frame."""
+    """Runs ways over parts of a clip, beside the first model on every frame."""
 
     def __init__(self, first: Candidate, clip: Clip) -> None:
         self.first, self.clip, self.rate = first, clip, clip.rate
         self._base_mious: dict[tuple[Segment, ...], float | None] = {}
 
     def estimate(self, candidate: Candidate, way: Way, parts: Sequence[Segment]) -> Row:
-        """What a way would give, from the network's answers and times as they are known."""
+        """Estimate the row of a way from remembered outputs and times of the network."""
         base_ms = candidate.base_ms(parts)
         if way.kind == "base":
             whole = [each for part in parts for each in candidate.labels[part.start : part.stop]]
@@ -189,7 +189,7 @@ class Trials:
         return self._row(way, parts, labels, runs, frame_ms, Latency.of(latencies))
 
     def measure(self, candidate: Candidate, way: Way, parts: Sequence[Segment]) -> Row:
-        """What a way gives with the network running, in turns with the first model on every frame."""
+        """Measure the row of a way with the network running, in turns with the first model on every frame."""
         streams = [self._open(self.first, BASE)]
         if way != BASE:
             streams.append(self._open(candidate, way))
@@ -225,7 +225,7 @@ class Trials:
         latency: Latency,
         base_ms: float | None = None,
     ) -> Row:
-        """runs: of the network; frame_ms: a mean frame's; base_ms: of the first model; as remembered if None."""
+        """runs: of the network. frame_ms: of a mean frame. base_ms: of the first model; the remembered one if None."""
         changed, miou = self._score(parts, labels)
         base = self._base_miou(parts)
         loss = None if miou is None or not base else 100 * (1 - miou / base)
@@ -269,7 +269,7 @@ class Trials:
 
 
 def _cut(clip: Clip, parts: Sequence[Segment]) -> Clip:
-    """Parts of a clip as a clip: each a video of its own."""
+    """Parts of a clip as a clip, each part a video."""
     starts: set[int] = set()
     frames: list[Frame] = []
     truths: list[Labels | None] = []

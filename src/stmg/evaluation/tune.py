@@ -124,14 +124,14 @@ def make_smaller(size: Size) -> Size:
 
 
 def list_ways(subject: Subject, first: Subject, goal: Goal, rate: float | None, labeled: bool) -> Iterator[Way]:
-    """What is tried for a model: every frame first, then each mode at each level of motion.
+    """The ways to try for a model: every frame first, then each mode at each level of motion.
 
     Offline is left out where latency matters, and realtime where it does not, or where frames have no rate.
     """
     model = None if subject.name == first.name else subject.name
     base = replace(BASE, model=model, size=None if subject.size == first.size else subject.size)
     yield base
-    # What fusion is worth only labels can say; against the network's own it counts as a change.
+    # The worth of fusion shows only against true labels; against the network's own it counts as a change.
     fusion: dict[str, object] = {} if labeled else {"fusion": 0.0}
     for motion in DIS_LEVELS:
         for budget in ONLINE_BUDGETS:
@@ -194,7 +194,7 @@ def describe_miss(check: Row | None, goal: Goal) -> str:
 
 
 def settings_of(result: TuneResult, spec: ModelSpec | None = None) -> dict[str, object] | None:
-    """What `--settings` takes; None if nothing was chosen.
+    """The chosen settings, as a settings file holds them; None if nothing was chosen.
 
     The size is left to the model and the video unless another was chosen, or given.
 

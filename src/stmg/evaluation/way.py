@@ -1,4 +1,4 @@
-"""Ways: what every verb that measures runs over its frames, as fields for programs and as a name for people."""
+"""Ways to run a stream, as fields for programs and a name for people. Every verb that measures is a list of ways."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FAMILIES: Mapping[Kind, str] = {
 }
 
 EVERY_FRAME: Mapping[str, Any] = {"mode": None, "scheduler": "always-key", "max_change": None, "corrector": "none"}
-"""The base network: nothing is carried, so there is no change to steer by and nothing to correct."""
+"""The base network. Nothing is carried, so there is no change to control and nothing to correct."""
 PAPER_SETTINGS: Mapping[str, Any] = {
     "mode": "online",
     "scheduler": "paper",
@@ -58,7 +58,7 @@ class Way:
 
     kind: Kind
     title: str | None = None
-    """Of a row of an ablation, which is called by it."""
+    """The name of an ablation's row."""
     settings: Mapping[str, object] = field(default_factory=dict, compare=False)
     """Settings that differ from the model's own, by name, as a settings file holds them."""
     budget: float | None = None
@@ -74,17 +74,17 @@ class Way:
     intervals: int | None = None
     """Of a simulated realtime stream: how many frame intervals the network takes."""
     model: str | None = None
-    """Of another model: which."""
+    """The name of another model."""
     runtime: str | None = None
-    """Of an export beside the model: its engine."""
+    """The engine of an export beside the model."""
     bits: int | None = None
-    """Of an export: 32, or 8 for INT8."""
+    """32, or 8 for INT8, of an export."""
     export: str | None = None
-    """Of several exports alike: which folder."""
+    """The folder of an export, where several have the same engine and bits."""
 
     @property
     def mode(self) -> Mode:
-        """How frames are handed over: one by one where the kind is not a mode."""
+        """How frames are handed over; online, one by one, if the kind is not a mode."""
         if self.intervals is not None:
             return "realtime"
         return self.kind if self.kind in ("offline", "realtime") else "online"
@@ -100,7 +100,7 @@ class Way:
 
     @property
     def engine(self) -> str:
-        """The runtime of an export, told apart from other exports for it; empty for the model itself."""
+        """Engine, bits and folder of an export; empty for the model itself."""
         int8, folder = "INT8" if self.bits == 8 else "", f"({self.export})" if self.export else ""
         return " ".join(filter(None, (self.runtime, int8, folder)))
 
@@ -112,7 +112,7 @@ class Way:
         budget = "" if self.budget is None else f"budget {self.budget:g}{longest}"
         stride = "" if self.stride is None else f"every {self.stride}"
         size = "" if self.size is None else format_size(self.size)
-        # The title, or the fields, say it already.
+        # Else the title or the fields above have it.
         hidden = self.kind == "ablation" or self.budget is not None or self.motion is not None
         chosen = () if hidden else map(_describe_setting, self.settings.items())
         parts = (family, intervals, budget, stride, *chosen, self.motion, size, self.engine)
@@ -120,7 +120,7 @@ class Way:
 
     @property
     def reference(self) -> Way:
-        """What its gain is relative to: the base network on the same runtime."""
+        """The way that its gain is relative to: the base network on the same runtime."""
         return replace(BASE, runtime=self.runtime, bits=self.bits, export=self.export)
 
 
@@ -128,7 +128,7 @@ BASE, ONLINE, OFFLINE = Way(kind="base"), Way(kind="online"), Way(kind="offline"
 
 
 def apply_way(way: Way, segmenter: VideoSegmenter) -> VideoSegmenter:
-    """A segmenter of its own for a way, over the same weights."""
+    """Another segmenter over the same weights, with the settings of a way."""
     if way.kind in ("base", "other-model"):
         options = dict(EVERY_FRAME)
     elif way.kind == "paper":
@@ -149,7 +149,7 @@ def read_plain(settings: Mapping[str, object], segmenter: VideoSegmenter) -> dic
 
 
 def plain_scheduler(scheduler: Scheduler) -> dict[str, Any]:
-    """A scheduler by its name and its settings; what is left out is infinite, as by default."""
+    """A scheduler as plain values: its name and its settings, without infinite ones, which are the default."""
     plain: dict[str, Any] = {"name": scheduler.name}
     if is_dataclass(scheduler):
         own = {item.name: getattr(scheduler, item.name) for item in fields(scheduler)}
@@ -158,7 +158,7 @@ def plain_scheduler(scheduler: Scheduler) -> dict[str, Any]:
 
 
 def chosen_settings(segmenter: VideoSegmenter, chosen: Mapping[str, Any], mode: Mode) -> dict[str, Any]:
-    """Scheduler and motion of a mode, where they were chosen and are not the model's own."""
+    """Scheduler and motion of a mode, if the user gave them."""
     settings: dict[str, Any] = {}
     if mode != "realtime" and ("scheduler" in chosen or mode in chosen.get("default_schedulers", {})):
         settings["scheduler"] = plain_scheduler(segmenter.settings.scheduler_for(mode))
