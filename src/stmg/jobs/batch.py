@@ -1,4 +1,4 @@
-"""Batch: segments every video of a list once, here or on Ray. Run again, it does only what is missing."""
+"""Batch: segment every video of a list once, here or on Ray. A second run does only what is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stmg.jobs.videos import Video, find_videos, keep_names
 from stmg.jobs.worker import LocalPool, Pool
 from stmg.models.spec import ModelSpec, as_spec
 
-READERS = 16  # markers read at once: on remote storage each takes a while
+READERS = 16  # markers read at once, because each takes a while on remote storage
 
 
 def batch(
@@ -36,17 +36,17 @@ def batch(
     ray: str | None = None,
     workers: int | None = None,
 ) -> list[ManifestEntry]:
-    """Segment many videos; the entry of each in the manifest.
+    """Segment many videos. Return the manifest entry of each.
 
     videos: files, folders, patterns, lists ending in .txt, or several of these; paths or URLs for fsspec.
     model: what `stmg.load` takes, or a `ModelSpec`.
-    out: the folder of all outputs, a path or a URL for fsspec: one folder a video, and `manifest.jsonl`.
-    save, areas, background, every, limit, fps: as `stmg segment` has them.
-    chunk: frames after which a long video is cut into parts that workers share; 0 for never.
-    ray: the address of a Ray cluster, or auto; None: in this process.
-    workers: maximum number of workers on Ray; None: as many as there is room for.
+    out: the folder of all outputs, a path or a URL for fsspec. It gets one folder per video, and `manifest.jsonl`.
+    save, areas, background, every, limit, fps: as in `stmg segment`.
+    chunk: length in frames at which a long video is cut into parts that workers share. 0: never cut.
+    ray: the address of a Ray cluster, or auto. None: run in this process.
+    workers: maximum number of workers on Ray. None: as many as fit.
 
-    Run again, it does only what is missing. A video that cannot be segmented does not stop the others.
+    A second run does only what is missing. A video that cannot be segmented does not stop the others.
 
         for entry in stmg.batch("drives", "lite0-camvid", "out/drives"):
             print(entry.video, entry.status, entry.reason)
@@ -78,7 +78,7 @@ class BatchProgress(NamedTuple):
     videos: int
     """Number of videos that are done, failed or skipped."""
     frames: int
-    """Segmented in this run."""
+    """Frames segmented in this run."""
 
 
 @dataclass
@@ -120,7 +120,7 @@ class BatchRun:
         self._size, self._total, self._frames = 0.0, 0, 0
 
     def run(self) -> None:
-        """Do what is missing. A `SettingsError` if another run on this machine writes to the same folder."""
+        """Do what is missing. Raise `SettingsError` if another run on this machine writes to the same folder."""
         with lock_folder(Path(self.out.path)) if self.out.is_local else nullcontext():
             self._run()
 
@@ -188,7 +188,7 @@ class BatchRun:
         return RayPool(self.settings, self.out.url, self._ray, self._workers)
 
     def _take(self, outcome: Outcome) -> None:
-        """Note the outcome of a task. The parts of a cut video become tasks, which go first."""
+        """Record the outcome of a task. The parts of a cut video become the next tasks."""
         task, video = outcome.task, outcome.task.video
         if outcome.status == "cut":
             self._cuts[video.name] = _CutVideo(outcome.parts, len(outcome.parts))

@@ -13,7 +13,7 @@ from stmg.jobs.task import Totals
 from stmg.jobs.videos import Video
 
 MANIFEST = "manifest.jsonl"
-WRITE_SECONDS = 5.0  # between two writes of the whole file, on object stores, where nothing can be appended
+WRITE_SECONDS = 5.0  # between two writes of the whole file on object stores, which cannot append
 
 
 @dataclass(frozen=True)
@@ -21,38 +21,38 @@ class ManifestEntry:
     """The result of a video."""
 
     video: str
-    """Its path or URL, without user name, password and query."""
+    """Path or URL of the video, without user name, password and query."""
     folder: str
-    """Of its outputs, within the output folder."""
+    """Folder of its outputs, relative to the output folder."""
     status: str
-    """done, failed, or skipped: it was done before."""
+    """done, failed, or skipped because it was done before."""
     reason: str = ""
-    """Why it failed."""
+    """Reason of a failure."""
     frames: int = 0
     network_runs: int = 0
     seconds: float = 0.0
-    """Of all workers, added up."""
+    """Seconds of all workers together."""
     parts: int = 1
-    """Into how many it was cut."""
+    """Number of parts that the video was cut into."""
     note: str = ""
-    """What could not be decoded."""
+    """Description of frames that could not be decoded."""
 
 
 class Manifest:
-    """The entries of a run. Each is written at once, on object stores every few seconds; a crash there loses some
-    entries, but no markers.
+    """The entries of a run. Each is written immediately, or on object stores every few seconds. There a crash may lose
+    some entries, but no markers.
 
-    Entries of earlier runs stay in the file until their folder gets another one; later entries override earlier ones.
+    Entries of earlier runs stay in the file until their folder gets a new one. Later entries override earlier ones.
     """
 
     def __init__(self, out: Folder) -> None:
         self.entries: dict[str, ManifestEntry] = {}
         self._earlier: dict[str, ManifestEntry] = {}
         self._out = out
-        self._written: float | None = None  # when the whole file was written
+        self._written: float | None = None  # time of the last write of the whole file
 
     def load(self) -> dict[str, str]:
-        """Read the entries of earlier runs; the video of each of their folders."""
+        """Read the entries of earlier runs. Return the address of the video of each folder."""
         for line in (self._out.read(MANIFEST) or b"").splitlines():
             try:
                 entry = build_dataclass(ManifestEntry, json.loads(line))

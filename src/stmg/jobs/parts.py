@@ -1,4 +1,4 @@
-"""Parts of a long video: how it is cut, and how the outputs of its parts become those of the whole."""
+"""Parts of a long video: cut it, and join the outputs of its parts."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ JOINING = "joining"
 
 
 def cut_frames(count: int, chunk: int, every: int = 1, limit: int | None = None) -> tuple[Part, ...]:
-    """The parts of a video of `count` frames, of which each `every`th is taken; none if one would do.
+    """Cut a video of `count` frames, of which every `every`th is used, into parts. Empty if one part is enough.
 
-    Each begins with the last frame of the one before. The last part has between half and one and a half chunks.
+    Each part begins with the last frame of the part before. The last part has between half and one and a half chunks.
     """
     taken = -(-count // every)
     taken = taken if limit is None else min(taken, limit)
@@ -42,14 +42,14 @@ def cut_frames(count: int, chunk: int, every: int = 1, limit: int | None = None)
 
 
 def join_parts(out: Folder, task: Task, outputs: Sequence[str], folder: Path) -> Totals:
-    """Write the outputs of the whole video into a work folder, except images, which are moved; the totals of it all."""
+    """Write the outputs of the whole video to a work folder, and move the images into place. Return the totals."""
     parts, totals = list[str](), Totals()
     for part in (replace(task, part=part, parts=()) for part in task.parts):
         done = read_marker(out, part).totals
         if done is None:
             raise FileNotFoundError(f"{part.folder} is gone from {out.url}; run the same command again")
         totals = totals.plus(done)
-        parts += [part.folder] if done.frames else []  # a part of damaged frames alone has no outputs
+        parts += [part.folder] if done.frames else []  # a part with only damaged frames has no outputs
     with tempfile.TemporaryDirectory(prefix="stmg-") as temporary:
         copies = Path(temporary)
         records = [out.fetch(f"{part}/{OUTPUTS['records']}", copies) for part in parts]
@@ -67,7 +67,7 @@ def join_parts(out: Folder, task: Task, outputs: Sequence[str], folder: Path) ->
 
 
 def join_records(parts: Sequence[Path], path: Path) -> None:
-    """The records of all parts in one file."""
+    """Join the records of all parts in one file."""
     with name_errors(path), path.open("wb") as out:
         for part in parts:
             with part.open("rb") as file:
@@ -75,9 +75,9 @@ def join_records(parts: Sequence[Path], path: Path) -> None:
 
 
 def join_videos(parts: Sequence[Path], starts: Sequence[float | None], path: Path) -> None:
-    """The videos of all parts in one file, without decoding or encoding.
+    """Join the videos of all parts in one file, without decoding or encoding.
 
-    starts: the time of each part's first frame in seconds; None: unknown, so it follows the part before at once.
+    starts: the time of each part's first frame in seconds. None: unknown; the part follows directly after the last.
     """
     end = Fraction(0)
     with name_errors(path), av.open(str(path.absolute()), "w", options=container_options(path)) as out:

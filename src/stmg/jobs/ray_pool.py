@@ -1,6 +1,6 @@
-"""Ray: actors on one machine or a cluster do the tasks of a batch. Each loads the model once.
+"""Ray: actors on one machine or a cluster run the tasks of a batch. Each loads the model once.
 
-Only paths, settings and totals are sent, never frames. A task whose machine is lost goes to another worker.
+Only paths, settings and totals are sent, never frames. If a machine is lost, its task goes to another worker.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ with explain_missing("ray", why="running on Ray needs", extra="ray"):
     import ray
     from ray.exceptions import RayError, RayTaskError
 
-ATTEMPTS = 3  # of a task; if each loses its worker, the task is taken for the cause
+ATTEMPTS = 3  # number of workers that a task may lose before it is blamed for it
 WAIT_SECONDS = 0.5  # longest wait for an outcome
 SCAN_SECONDS = 5.0  # between two searches for machines that have joined
 PATIENCE = 300.0  # seconds without any worker until the batch ends: machines may come back or join
 
 
 class RayPool:
-    """Actors of a Ray cluster, as many as it has room for, each with the CPUs that the runtime uses.
+    """Actors of a Ray cluster, as many as fit, each with the CPUs that the runtime uses.
 
-    address: of the cluster; auto: the one this machine belongs to, else a new one of this machine alone.
+    address: of the cluster. auto: the cluster of this machine, or a new one on this machine alone.
     workers: maximum number of actors.
     """
 
@@ -43,7 +43,7 @@ class RayPool:
         self._is_ours = not ray.is_initialized()
         if self._is_ours:
             _connect(address)
-        # Ray does not restart a lost actor: it would hold the task until there is room again.
+        # Do not let Ray restart a lost actor: it would hold the task until there is room again.
         self._actor_class: Any = ray.remote(Worker).options(
             num_cpus=self._threads, num_gpus=self._gpus, max_restarts=0, max_concurrency=2
         )
@@ -66,7 +66,7 @@ class RayPool:
             )
         failure: Exception | None = None
         while self._loading:
-            # If one has failed, others may be on machines that are gone.
+            # After a failure, do not wait forever: the others may be on machines that are gone.
             ready, _ = ray.wait(list(self._loading), num_returns=1, timeout=PATIENCE if failure else None)
             if not ready:
                 break
@@ -136,12 +136,12 @@ class RayPool:
             self._loading[actor.load.remote()] = actor
 
     def _room_on(self, resources: Mapping[str, float]) -> int:
-        """How many actors fit the CPUs and GPUs of a machine."""
+        """Number of actors that fit the CPUs and GPUs of a machine."""
         needs = {"CPU": self._threads, **({"GPU": self._gpus} if self._gpus else {})}
         return min(int(resources.get(name, 0) // need) for name, need in needs.items())
 
     def _check_workers(self) -> None:
-        """Raise an error after a long time without any worker: perhaps none comes back."""
+        """Raise after a long time without any worker, as none may ever come back."""
         now = time.monotonic()
         if self._running or self._idle:
             self._worked = now
@@ -155,7 +155,7 @@ class RayPool:
         actor = self._loading.pop(reference)
         try:
             ray.get(reference)
-        except RayError:  # others work; this machine is tried again later
+        except RayError:  # other workers go on; this machine is tried again later
             ray.kill(actor)
         else:
             self._idle.append(actor)

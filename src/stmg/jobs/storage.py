@@ -1,6 +1,6 @@
-"""Storage: folders and videos by fsspec: local paths, object stores such as s3:// and gs://, http:// for reading.
+"""Storage: folders and videos through fsspec. Local paths, object stores (s3://, gs://), and http:// for reading.
 
-Only calls of fsspec that take a name literally are used: others, such as `rm`, read a [ in it as a pattern.
+Use only calls of fsspec that take a name literally. Others, such as `rm`, read a [ in it as a pattern.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ except ImportError:  # Windows
 LOCK = ".lock"
 WORK = ".work"
 """Folder of unfinished outputs, in an output folder on this machine."""
-REQUESTS = 16  # files removed or moved at once: on remote storage each takes a while
+REQUESTS = 16  # files removed or moved at once, because each takes a while on remote storage
 
 
 def open_storage(url: str) -> tuple[Any, str]:
@@ -40,7 +40,7 @@ def open_storage(url: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(url)
     except ImportError as error:
-        raise MissingPackageError(f"{protocol}:// needs a package of its own: {error}") from error
+        raise MissingPackageError(f"{protocol}:// needs another package: {error}") from error
     except ValueError as error:
         raise SettingsError(
             f"{url} cannot be reached: {error}; give a path or a URL such as s3://bucket/videos"
@@ -54,13 +54,13 @@ def is_local(system: Any) -> bool:
 
 
 def full_name(system: Any, path: str) -> str:
-    """A path as `open_storage` takes it: with its protocol, unless it is local."""
+    """A path in the form that `open_storage` takes: with its protocol, unless it is local."""
     return path if is_local(system) else str(system.unstrip_protocol(path))
 
 
 @contextmanager
 def fetch(url: str) -> Iterator[Path]:
-    """A video, file or folder of images, as a local path: itself, or a temporary copy."""
+    """Yield a video, file or folder of images as a local path: the path itself, or a temporary copy."""
     system, path = open_storage(url)
     if is_local(system):
         yield Path(path)
@@ -108,7 +108,7 @@ class Folder:
 
     @contextmanager
     def work_folder(self) -> Iterator[Path]:
-        """An empty local folder to write to before `publish`; on the same disk as this folder, if that is local."""
+        """Yield an empty local folder to write to before `publish`. It is on the same disk as a local output folder."""
         parent = Path(self.path) / WORK if self.is_local else None
         if parent is not None:
             parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ class Folder:
                 self.system.put(list(map(str, files)), targets)
 
     def fetch(self, name: str, folder: Path) -> Path:
-        """A file in here as a local path: itself, or a copy in `folder`."""
+        """A file of this folder as a local path: the path itself, or a copy in `folder`."""
         if self.is_local:
             return Path(self._at(name))
         copy = folder / name.replace("/", "-")
@@ -154,7 +154,7 @@ class Folder:
         _for_each(move, self.system.find(self._at(source)))
 
     def remove(self, name: str) -> None:
-        """Remove a file or folder, if it is there."""
+        """Remove a file or folder if it exists."""
         path = self._at(name)
         if self.is_local and Path(path).is_dir():
             shutil.rmtree(path)
@@ -162,16 +162,16 @@ class Folder:
             _for_each(self.system.rm_file, self.system.find(path))
 
     def check_images(self, name: str) -> None:
-        """Refuse a folder with files that stmg did not write and new images would replace."""
+        """Raise if a folder has files that stmg did not write, which new images would replace."""
         path = self._at(name)
         if not self.system.exists(f"{path}/{MARKER}") and self.system.find(path):
             raise SettingsError(f"{path} holds files that stmg did not write; choose another output folder")
 
     def remove_images(self, name: str) -> None:
-        """Remove a folder of images that stmg wrote, if it is there."""
+        """Remove a folder of images that stmg wrote, if it exists."""
         self.check_images(name)
         files = self.system.find(self._at(name))
-        # The marker last: without it, what an interruption leaves would be refused.
+        # Remove the marker last: without it, the next run would refuse the images left by an interruption.
         _for_each(self.system.rm_file, [path for path in files if not path.endswith(f"/{MARKER}")])
         self.remove(name)
 
@@ -186,10 +186,10 @@ def _for_each(work: Callable[[str], object], paths: Iterable[str]) -> None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder; a `SettingsError` if another run holds it.
+    """Hold the lock of a folder. Raise `SettingsError` if another run holds it.
 
-    The system releases the lock when the process ends, however it ends. On Windows, and on storage without locks,
-    nothing is locked.
+    The system releases the lock whenever the process ends. On Windows, and on storage without locks, nothing is
+    locked.
     """
     if fcntl is None:
         yield

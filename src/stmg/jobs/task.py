@@ -1,4 +1,4 @@
-"""Tasks: the work of a batch, its settings, outcomes and markers, which tell what is done. No frames."""
+"""Tasks: the work of a batch with its settings, outcomes and markers of what is done. No frames."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from stmg.streaming.offline import SEAM
 from stmg.streaming.statistics import Statistics
 
 CHUNK = 16 * SEAM
-"""Default number of frames of a part of a long video: about ten minutes."""
+"""Default number of frames of each part of a long video: about ten minutes."""
 MARKER = "done.json"
-"""The last file written of a video or a part. Without it the others do not count."""
+"""The file of a video or a part that is written last. Without it the other files do not count."""
 MARKER_FORMAT = 2
-"""Markers without it compared the settings as they were typed, and cannot be compared with these."""
+"""Markers without a format compared the settings as typed, and cannot be compared with these."""
 PARTS = ".parts"
 """Folder of the parts of a video that are not yet joined."""
-MODES = ("offline", "online")  # realtime depends on how fast the machine is
+MODES = ("offline", "online")  # realtime depends on the speed of the machine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +48,13 @@ class BatchSettings:
     every: int = 1
     limit: int | None = None
     fps: float | None = None
-    """Of folders of images."""
+    """Frame rate of folders of images."""
     chunk: int = CHUNK
-    """Frames after which a long video is cut, rounded up to a multiple of `SEAM`; 0: never."""
+    """Length in frames at which a long video is cut, rounded up to a multiple of `SEAM`. 0: never."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
-            raise SettingsError(f"the mode of a batch is {' or '.join(MODES)}; got {self.mode!r}")
+            raise SettingsError(f"the mode of a batch must be {' or '.join(MODES)}; got {self.mode!r}")
         if self.every < 1 or (self.limit is not None and self.limit < 1) or self.chunk < 0:
             raise SettingsError(
                 f"every and limit are at least 1, chunk at least 0; got {self.every=}, {self.limit=}, {self.chunk=}"
@@ -72,11 +72,11 @@ class BatchSettings:
 
     @property
     def may_cut(self) -> bool:
-        """True if parts of a video, segmented on their own, have the labels of the whole."""
+        """True if parts of a video get the same labels on their own as in the whole."""
         return self.chunk > 0 and self.mode == "offline" and self.spec.settings.max_change is None
 
     def key(self, video: Video) -> str:
-        """Identifies video, model and settings, however they were written. Ways to share the work do not count."""
+        """Identify video, model and settings, however they are typed. How the work is shared does not count."""
         same = {
             **{item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("save", "chunk")},
             "spec": _given(make_portable(self.spec)),
@@ -89,11 +89,11 @@ class BatchSettings:
 
 
 def make_portable(spec: ModelSpec) -> ModelSpec:
-    """A spec with absolute paths and no number of a GPU: the same in every folder and on every machine."""
+    """Make paths absolute and drop the number of the GPU, so that the spec is the same in every folder and machine."""
 
     def absolute(name: str) -> str:
         file, colon, function = name.rpartition(":") if is_user_function(name) else (name, "", "")
-        # A folder may be called like a network, or like a package that holds the function.
+        # A folder may have the name of a network, or of a package with the function.
         is_file = Path(file).exists() and (file.endswith(".py") if colon else not is_network(name))
         return f"{os.path.abspath(file)}{colon}{function}" if is_file else name
 
@@ -117,7 +117,7 @@ def _given(spec: ModelSpec) -> dict[str, object]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it. Objects of other packages are identified by their `repr`."""
+    """Convert a value to plain JSON. Objects of other packages are identified by their `repr`."""
     if is_dataclass(value) and not isinstance(value, type):
         return {
             "type": type(value).__name__,
@@ -131,7 +131,7 @@ def _plain(value: Any) -> Any:
 
 
 def _model_stamps(spec: ModelSpec) -> list[tuple[str, int, int]]:
-    """Sizes and times of the files of the model and its corrector, as far as they are on this machine."""
+    """Sizes and times of the files of the model and its corrector that are on this machine."""
     files = [*_list_files_here(open_adapted(spec)), *list_companion_files(spec)]
     return [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()]
 
@@ -152,7 +152,7 @@ class Part(NamedTuple):
 
     number: int
     first: int
-    """Index of its first frame in the video. Except in the first part, the part before writes it."""
+    """Index of its first frame in the video. That frame belongs to the output of the part before, if there is one."""
     last: int
     """Index of its last frame."""
 
@@ -165,18 +165,18 @@ class Task:
     key: str
     part: Part | None = None
     parts: tuple[Part, ...] = ()
-    """To be joined; empty if the task is not to join."""
+    """Parts to join; empty if the task does not join."""
     share: float = 1.0
-    """Of the work on the video."""
+    """Share of the work on the video."""
 
     @property
     def folder(self) -> str:
-        """Of its outputs, within the output folder."""
+        """Folder of its outputs, relative to the output folder."""
         return self.video.name if self.part is None else f"{self.video.name}/{PARTS}/{self.part.number:06d}"
 
     @property
     def marker(self) -> str:
-        """The key in its marker. That of a part includes its frames, as they depend on `chunk`."""
+        """The key in its marker. The key of a part includes its frames, which depend on `chunk`."""
         return self.key if self.part is None else f"{self.key}-{self.part.first}-{self.part.last}"
 
     @property
@@ -186,15 +186,15 @@ class Task:
 
 
 class Totals(NamedTuple):
-    """The statistics of a video that its marker and the manifest keep."""
+    """Statistics of a video in its marker and the manifest."""
 
     frames: int = 0
     network_runs: int = 0
     """Frames that the network computed."""
     seconds: float = 0.0
-    """Of all workers, added up."""
+    """Seconds of all workers together."""
     note: str = ""
-    """What could not be decoded."""
+    """Description of frames that could not be decoded."""
 
     @classmethod
     def of(cls, statistics: Statistics, seconds: float) -> Totals:
@@ -218,24 +218,24 @@ class Outcome:
 
     task: Task
     status: str
-    """done, failed, or cut: into parts, each of which becomes a task."""
+    """done, failed, or cut into parts, each of which becomes a task."""
     totals: Totals = NO_TOTALS
     reason: str = ""
-    """Why it failed, in a line."""
+    """Reason of a failure, in one line."""
     parts: tuple[Part, ...] = ()
 
 
 class Marker(NamedTuple):
-    """What the marker of a task says."""
+    """The content of a task's marker."""
 
     totals: Totals | None = None
-    """None: the task is to be done."""
+    """None if the task still has to be done."""
     is_older: bool = False
-    """True if an older version wrote it, whose key cannot be compared."""
+    """True if an older version wrote the marker, whose key cannot be compared."""
 
 
 def read_marker(out: Folder, task: Task) -> Marker:
-    """The marker of a task, whether or not there is one."""
+    """Read the marker of a task, if there is one."""
     try:
         content = json.loads(out.read(f"{task.folder}/{MARKER}") or b"{}")
         if "key" in content and "format" not in content:

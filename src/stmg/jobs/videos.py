@@ -1,4 +1,4 @@
-"""Videos of a batch: the files that folders, patterns, lists and single names stand for, each with its own name."""
+"""Videos of a batch: find the files behind folders, patterns, lists and names, and give each a unique name."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from stmg.video.addresses import IMAGE_SUFFIXES, VIDEO_SUFFIXES, hide_secrets, p
 from stmg.video.readers import natural_order
 
 LIST_SUFFIX = ".txt"
-READERS = 16  # files looked up at once for details missing from a listing: over the web each takes a while
-# What storages call the version of a file.
+READERS = 16  # files looked up at once, because each takes a while over the web
+# Names of the version of a file in different storages.
 _VERSIONS = ("etag", "ETag", "mtime", "LastModified", "Last-Modified", "updated", "created")
 
 
@@ -30,29 +30,29 @@ class Video:
     """A video to segment."""
 
     source: str
-    """Path, or URL for fsspec: of a file, or of a folder of images."""
+    """Path, or URL for fsspec, of a file or a folder of images."""
     name: str
-    """Of the folder of its outputs, within the output folder."""
+    """Folder of its outputs, relative to the output folder."""
     size: int
-    """In bytes."""
+    """Size in bytes."""
     stamp: str
-    """Changes when the video does."""
+    """Version of the file: changes when the video does."""
 
     @property
     def address(self) -> str:
-        """The source without secrets: written to files, and identifies the video."""
+        """The source without secrets. It is written to files, and identifies the video."""
         return public_address(self.source)
 
 
 def find_videos(arguments: Iterable[str | Path], without: str | None = None) -> list[Video]:
-    """The videos that arguments name, each once, in natural order of their names.
+    """Find the videos that arguments name, each once, in natural order of their names.
 
     An argument is a video; a folder, for all videos below it, or for its images as the frames of one video; a pattern
-    such as "drives/*.mp4", unless a file or folder has that very name; or a .txt file with one argument a line.
-    Outputs are named by the path below the folder, or below the fixed part of the pattern; those of single videos,
-    below the folder that they share.
+    such as "drives/*.mp4", unless a file or folder has that very name; or a .txt file with one argument per line.
+    Outputs are named by the path below the folder, or below the fixed part of the pattern. Outputs of single videos are
+    named by the path below the folder that the videos share.
 
-    without: the output folder, which is not searched. It is an error if all videos, or a video named alone, lie there.
+    without: the output folder, which is not searched. Raise if all videos, or a video named alone, are inside it.
     """
     videos: dict[str, Video] = {}
     singles: list[Video] = []
@@ -82,7 +82,7 @@ def find_videos(arguments: Iterable[str | Path], without: str | None = None) -> 
 
 
 def _add(videos: dict[str, Video], found: Iterable[Video]) -> None:
-    """Add videos by their addresses; an error where one would take the place of another."""
+    """Add videos by their addresses. Raise if two videos have the same address."""
     for video in found:
         other = videos.setdefault(video.address, video)
         if other.source != video.source:
@@ -94,7 +94,7 @@ def _add(videos: dict[str, Video], found: Iterable[Video]) -> None:
 
 
 def keep_names(videos: list[Video], owners: Mapping[str, str]) -> list[Video]:
-    """Videos under their names of earlier runs, so that new videos neither rename nor replace finished ones.
+    """Give videos their names from earlier runs, so that new videos neither rename nor replace finished ones.
 
     owners: addresses by name. A new video whose name is taken also gets the hash of its address.
     """
@@ -107,7 +107,7 @@ def keep_names(videos: list[Video], owners: Mapping[str, str]) -> list[Video]:
 
 
 def _leave_out(videos: Mapping[str, Video], singles: Iterable[Video], folder: str) -> dict[str, Video]:
-    """The videos outside the output folder; an error if there is none, or if a video named alone lies inside."""
+    """Drop the videos inside the output folder. Raise if none is left, or if one of them was named alone."""
     below = f"{full_name(*open_storage(folder))}/"
     outside = {address: video for address, video in videos.items() if not video.source.startswith(below)}
     if videos and not outside:
@@ -119,7 +119,7 @@ def _leave_out(videos: Mapping[str, Video], singles: Iterable[Video], folder: st
 
 
 def _refuse_host(system: Any, argument: str) -> None:
-    """Refuse an address that names a machine, as ftp:// does: paths there lack the machine."""
+    """Raise for an address that names a machine, as ftp:// does: fsspec drops the machine from such paths."""
     if type(system)._get_kwargs_from_urls(argument).get("host"):
         raise SettingsError(
             f"videos are not read from {get_protocol(argument)}://; copy them here, or give a path, an object store "
@@ -183,12 +183,12 @@ def _describe(system: Any, files: Mapping[str, Mapping[str, Any]], root: str) ->
 
 
 def _complete(system: Any, files: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Files with their sizes and times, which listings of the web lack."""
+    """Add sizes and times, which listings of the web lack."""
 
     def complete(path: str) -> Mapping[str, Any]:
         try:
             info: Mapping[str, Any] = system.info(path)
-        except OSError:  # the worker reports what is wrong with it
+        except OSError:  # the worker reports the problem
             return files[path]
         return info
 
@@ -198,7 +198,7 @@ def _complete(system: Any, files: Mapping[str, Mapping[str, Any]]) -> dict[str, 
 
 
 def _check_name(video: Video) -> Video:
-    """The video itself; an error if its outputs would not be inside the output folder."""
+    """Return the video. Raise if its outputs would be outside the output folder."""
     try:
         path_inside(Path(), video.name)
     except SettingsError:
@@ -215,7 +215,7 @@ def _stamp(info: Mapping[str, Any]) -> str:
 
 
 def _rename(singles: list[Video]) -> list[Video]:
-    """Single videos, named by their paths below the folder that they share."""
+    """Name single videos by their paths below the folder that they share."""
     folders = {posixpath.dirname(video.address) for video in singles}
     if len(folders) < 2:
         return singles
@@ -225,7 +225,7 @@ def _rename(singles: list[Video]) -> list[Video]:
 
 
 def _tell_apart(videos: Iterable[Video]) -> list[Video]:
-    """Videos of one name from several arguments also get the hash of their address."""
+    """Add the hash of the address to the names that several videos have."""
     videos = list(videos)
     counts = Counter(video.name for video in videos)
     return [video if counts[video.name] == 1 else _add_hash(video) for video in videos]

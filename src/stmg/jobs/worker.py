@@ -1,4 +1,4 @@
-"""Worker: loads the model once and does one task after the other. It returns outcomes, never frames. A pool of one."""
+"""Worker: loads the model once and runs one task after the other. It returns outcomes, never frames."""
 
 from __future__ import annotations
 
@@ -35,22 +35,20 @@ class Worker:
         self._progress = (0, 0)
 
     def load(self) -> tuple[str, ...]:
-        """Load the model, so that a mistake in its name shows before any video is opened; notes on it."""
+        """Load the model, so that a wrong name is reported before any video is opened. Return notes on it."""
         return self._model.check()
 
     def progress(self) -> float:
-        """The share of the current task that is done."""
+        """Share of the current task that is done."""
         done, total = self._progress
         return min(1.0, done / total) if total else 0.0
 
     def run(self, task: Task) -> Outcome:
-        """Do a task. A problem with a video is an outcome, not an error."""
+        """Run a task. A problem with a video is an outcome, not an exception."""
         started = time.perf_counter()
         self._progress = (0, 0)
         try:
-            totals = read_marker(
-                self.out, task
-            ).totals  # it may be done by a run that was stopped or a machine that was lost
+            totals = read_marker(self.out, task).totals
             if totals is not None:  # done before, by a run that was stopped or a machine that was lost
                 return Outcome(task, "done", totals)
             return self._join(task) if task.parts else self._segment(task, started)
@@ -61,7 +59,7 @@ class Worker:
 
     def _segment(self, task: Task, started: float) -> Outcome:
         for output in self.settings.outputs:
-            if output in IMAGES:  # refused now rather than after all the work
+            if output in IMAGES:  # raise now rather than after all the work
                 self.out.check_images(f"{task.folder}/{OUTPUTS[output]}")
         with fetch(task.video.source) as path:
             if task.part is None:
@@ -88,7 +86,7 @@ class Worker:
     def _stream(self, segmenter: VideoSegmenter, video: VideoSource, folder: Path, task: Task) -> Statistics:
         settings, part = self.settings, task.part
         names = list(settings.outputs)
-        if part is not None:  # the timeline is drawn of the whole, from the records
+        if part is not None:  # the timeline is drawn from the records of the whole video
             names = [name for name in dict.fromkeys(["records", *names]) if name != "timeline"]
         sinks = make_sinks(
             names,
@@ -100,7 +98,7 @@ class Worker:
             areas=settings.areas,
             background=settings.background,
         )
-        # The part before writes the frame that both have.
+        # The part before writes the shared frame.
         shared = None if part is None or part.number == 0 else part.first
         with BackgroundSink(sinks) as sink:
 
@@ -113,7 +111,7 @@ class Worker:
             return run_pipeline(segmenter, video, sink, statistics, skip=shared, on_result=note_progress)
 
     def _cut(self, path: Path) -> tuple[Part, ...]:
-        """The parts of a long video; none if it is short, or if its parts might not give the labels of the whole."""
+        """Cut a long video into parts; empty if it is short, or if parts might not get the labels of the whole."""
         settings = self.settings
         if not settings.may_cut or not path.is_file():
             return ()
@@ -142,32 +140,31 @@ class Worker:
             self.out.remove(f"{task.folder}/{PARTS}")
 
     def _remove_others(self, task: Task) -> None:
-        """Remove outputs of an earlier run that this one does not write: their video or settings may differ."""
+        """Remove outputs of an earlier run that this run does not write, as their video or settings may differ."""
         for output, name in OUTPUTS.items():
             if output not in self.settings.outputs:
                 remove = self.out.remove_images if output in IMAGES else self.out.remove
-                with suppress(SettingsError):  # files that stmg did not write are kept
+                with suppress(SettingsError):  # keep files that stmg did not write
                     remove(f"{task.folder}/{name}")
 
 
 class Pool(Protocol):
-    """Takes tasks and returns their outcomes, in any order. Here there is one for this process; `ray_pool.py` has
-    another."""
+    """Takes tasks and returns their outcomes, in any order. `LocalPool` runs in this process, `RayPool` on Ray."""
 
     def start(self) -> tuple[str, ...]:
-        """Load the model; notes on it. An error if no worker can."""
+        """Load the model and return notes on it. Raise if no worker can."""
 
     def has_room(self) -> bool:
-        """True if a task submitted now would begin at once."""
+        """True if a task submitted now would start immediately."""
 
     def submit(self, task: Task) -> None:
-        """Hand in a task."""
+        """Submit a task."""
 
     def wait(self) -> Iterator[Outcome]:
-        """The outcomes of the next second or so, perhaps none."""
+        """Yield the outcomes of about the next second, possibly none."""
 
     def progress(self) -> float:
-        """How much of the running tasks is done, in bytes of video."""
+        """Progress of the running tasks, in bytes of video."""
 
     def close(self) -> None:
         """Stop all running tasks."""
@@ -199,4 +196,4 @@ class LocalPool:
         return 0.0 if self._task is None else self._worker.progress() * self._task.size
 
     def close(self) -> None:
-        """Nothing runs between two calls."""
+        """Do nothing: no task runs between two calls."""
