@@ -44,7 +44,7 @@ def _describe_controls(schema: dict[str, Any]) -> None:
 
 
 class ChangeStream(BaseModel):
-    """Controls to change; the others stay."""
+    """Controls to change. Missing ones keep their values."""
 
     model_config = ConfigDict(extra="allow", strict=True, json_schema_extra=_describe_controls)
 
@@ -63,7 +63,7 @@ class Options(BaseModel):
     """Settings of a stream that may change while it runs."""
     views: list[str]
     uploads: dict[str, float] | None
-    """Limits of uploads; null: they are turned off."""
+    """Limits of uploads; null if uploads are turned off."""
 
 
 class SnapshotInfo(BaseModel):
@@ -128,7 +128,7 @@ def make_router(service: Service) -> APIRouter:
     async def pictures(
         show: Annotated[list[str], Query(description="STREAM:VIEW", max_length=MOST_STREAMS)],
     ) -> Response:
-        """Parts like those of motion JPEG; the headers X-Stream and X-View name the stream and the view."""
+        """Parts as in motion JPEG. The headers X-Stream and X-View name the stream and the view."""
         shown = []
         for text in dict.fromkeys(show):
             name, _, view = text.partition(":")
@@ -201,7 +201,7 @@ def _newest(shown: Shown) -> FrameResult:
 
 
 def _check(service: Service, view: str | None = None) -> None:
-    """Refuse an unknown view, and one more viewer when there are too many."""
+    """Raise for an unknown view, or if there are too many viewers."""
     if view is not None and view not in VIEWS:
         raise HTTPException(404, f"there is no such view; there are {', '.join(VIEWS)}")
     if service.stopping or service.viewers >= service.config.viewers:

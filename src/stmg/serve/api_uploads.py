@@ -1,4 +1,4 @@
-"""The API of uploads: send a video, follow it, fetch its results."""
+"""The API of uploads: send a video, follow its progress, fetch its results."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def make_router(service: Service) -> APIRouter:
 
 
 class FileReply(FileResponse):
-    """A file, or the range that the request names. An invalid range is ignored; one beyond the end gives 416."""
+    """A file, or the range that the request asks for. An invalid range is ignored; one beyond the end gives 416."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -103,7 +103,7 @@ class FileReply(FileResponse):
 
 
 def _check_range(requested: str, size: int) -> tuple[bool, bool]:
-    """Whether a Range header holds one range of bytes, and whether a file of this size contains part of it."""
+    """True, if a Range header holds one range of bytes; and True, if a file of this size contains part of it."""
     match = RANGE.fullmatch(requested)
     if match is None:
         return False, False
@@ -116,7 +116,7 @@ def _check_range(requested: str, size: int) -> tuple[bool, bool]:
 
 
 async def _receive(request: Request, path: Path, most: int, is_wanted: Callable[[], bool]) -> int:
-    """Write a body to a file, while it is wanted; its size."""
+    """Write a body to a file while the upload exists. Return its size."""
     size = 0
     chunks = request.stream()
     with path.open("wb") as file:
@@ -160,6 +160,6 @@ def _find(uploads: Uploads, number: str) -> Upload:
 
 
 def _safe_name(name: str) -> str:
-    """The name an upload is shown by: without folders and unprintable characters, and not too long."""
+    """Make a name safe to show: without folders and unprintable characters, and not too long."""
     last = name.replace("\\", "/").rpartition("/")[2]
     return "".join(letter for letter in last if letter.isprintable() and letter not in "<>\"'&")[:80].strip() or "video"

@@ -33,7 +33,7 @@ class Login(BaseModel):
 
 
 def make_app(service: Service) -> FastAPI:
-    """The application of a service, which it starts and stops."""
+    """The application of a service. It starts and stops the service."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -47,7 +47,7 @@ def make_app(service: Service) -> FastAPI:
         title="stmg",
         version=__version__,
         description="Live segmentation: streams, figures, uploads.",
-        docs_url=None,  # their pages load scripts from elsewhere
+        docs_url=None,  # these pages load scripts from other sites
         redoc_url=None,
         openapi_url="/api/openapi.json",
         lifespan=lifespan,

@@ -1,4 +1,4 @@
-"""Channels: parts made once and sent to many viewers. A slow viewer misses parts; nobody waits for anybody."""
+"""Channels: encode parts once and send them to many viewers. A slow viewer misses parts; no one waits for another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATIENCE = 20.0  # seconds that a viewer may take for one part before it is disc
 class Channel:
     """The newest parts of a stream of bytes, numbered from 1. All methods but `post` belong to the event loop.
 
-    depth: parts kept for late viewers; 1 for pictures, of which only the newest matters.
+    depth: number of parts kept for late viewers. 1 for pictures, of which only the newest matters.
     """
 
     def __init__(self, depth: int = 1) -> None:
@@ -45,7 +45,7 @@ class Channel:
             loop.call_soon_threadsafe(self.publish, part)
 
     def after(self, version: int) -> tuple[int, bytes] | None:
-        """The oldest kept part that is newer than a version."""
+        """The oldest kept part that is newer than a version, with its number; None if there is none."""
         first = self.version - len(self._parts) + 1
         if not self._parts or version >= self.version:
             return None
@@ -53,14 +53,14 @@ class Channel:
         return number, self._parts[number - first]
 
     def clear(self) -> None:
-        """Forget all parts: the next viewer should not see old ones."""
+        """Remove all parts, so that the next viewer sees no old ones."""
         self._parts.clear()
 
 
 class Viewer:
-    """Follows some channels, and gives their parts in turn.
+    """Follows some channels, and returns their parts in turn.
 
-    fresh: whether to begin with the parts that are there already.
+    fresh: begin with the parts that are already there.
     """
 
     def __init__(self, channels: Iterable[Channel], *, fresh: bool = True) -> None:
@@ -83,13 +83,13 @@ class Viewer:
                     channel.clear()
 
     async def next(self) -> bytes | None:
-        """The next part, when there is one; None after `close`."""
+        """Wait for the next part; None after `close`."""
         while not self._closed:
             for position, channel in enumerate(self._channels):
                 found = channel.after(self._seen[id(channel)])
                 if found is not None:
                     self._seen[id(channel)] = found[0]
-                    self._channels.append(self._channels.pop(position))  # next time the others come first
+                    self._channels.append(self._channels.pop(position))  # give the other channels the next turn
                     return found[1]
             self.changed.clear()
             await self.changed.wait()
@@ -97,7 +97,7 @@ class Viewer:
 
 
 class LiveReply(Response):
-    """A response that goes on until its viewer leaves, takes too long, or is closed.
+    """A response that lasts until its viewer leaves, takes too long, or is closed.
 
     first: sent before the parts of the viewer.
     """
@@ -119,14 +119,14 @@ class LiveReply(Response):
                 part = await self._viewer.next()
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
-            pass  # the client takes nothing; the connection is closed
+            pass  # the client does not read; close the connection
         finally:
             leaving.cancel()
             self._viewer.close()
             self._service.viewers -= 1
 
     async def _wait_until_gone(self, receive: Receive) -> None:
-        with suppress(RefusedError):  # it sends more than a request: disconnect it as well
+        with suppress(RefusedError):  # the client sends more than a request: disconnect it as well
             while (await receive())["type"] != "http.disconnect":
                 pass
         self._viewer.close()

@@ -1,4 +1,4 @@
-"""Configuration of a server, from a YAML file or the command line; checked only here."""
+"""Configuration of a server, from a YAML file or the command line. It is checked only here."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ MOST_STREAMS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class StreamConfig:
-    """A stream of the page."""
+    """A stream on the page."""
 
     name: str
-    """Small letters, digits and hyphens; used in addresses and metrics."""
+    """Small letters, digits and hyphens. Used in addresses and metrics."""
     source: str = field(repr=False)
-    """As for `stmg segment`, or street:SEED. It may contain a password, so see `hide_credentials` before showing it."""
+    """As in `stmg segment`, or street:SEED. May contain a password: call `hide_credentials` before showing it."""
     model: str | None = None
-    """A name as for `--model`; None: that of the file."""
+    """A name as in `--model`. None: the model of the server."""
     settings: object = None
-    """A settings file, or its content."""
+    """A settings file or its content."""
     fps: float | None = None
     """Frame rate of a folder of images or of a rendered street."""
     loop: bool = True
-    """Whether a file starts again at its end."""
+    """Restart a file at its end."""
 
     def __post_init__(self) -> None:
         require(
@@ -54,21 +54,21 @@ class UploadLimits:
     """Limits of videos dropped on the page."""
 
     megabytes: float = 500.0
-    """Of one file."""
+    """Maximum size of one file."""
     waiting: int = 4
-    """Files that wait for their turn."""
+    """Maximum number of waiting files."""
     kept: int = 12
-    """Files whose results are kept; the oldest is removed for a new one."""
+    """Maximum number of files whose results are kept. A new file replaces the oldest."""
     minutes: float = 10.0
-    """Length of a video."""
+    """Maximum length of a video."""
     megapixels: float = 9.0
-    """Of a frame."""
+    """Maximum size of a frame."""
     keep_hours: float = 6.0
-    """How long results are kept."""
+    """Time that results are kept."""
     work_minutes: float = 60.0
-    """Longest time to work on one file."""
+    """Maximum time to work on one file."""
     memory_megabytes: float = 4000.0
-    """Of the process that works on it."""
+    """Maximum memory of the process that works on a file."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -77,15 +77,15 @@ class UploadLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordConfig:
-    """Recording of every stream: overlay and records, in segments."""
+    """Recording of every stream in segments: overlay and records."""
 
     folder: str
     minutes: float = 5.0
     """Length of a segment."""
     gigabytes: float = 10.0
-    """Of all segments of all streams together; the oldest are removed."""
+    """Maximum size of all segments of all streams together. The oldest are removed."""
     hours: float = 168.0
-    """After which a segment is removed."""
+    """Age at which a segment is removed."""
 
     def __post_init__(self) -> None:
         require(min(self.minutes, self.gigabytes, self.hours) > 0, "minutes, gigabytes and hours are above 0", self)
@@ -105,20 +105,20 @@ class ServeConfig:
     streams: tuple[StreamConfig, ...]
     model: str | None = None
     settings: object = None
-    """For streams that have none of their own."""
+    """Settings of streams that have none of their own."""
     sources: dict[str, str] = field(default_factory=dict, repr=False)
-    """Sources that clients may add besides the streams above, by name."""
+    """Sources by name that clients may add besides the streams above."""
     host: str = "127.0.0.1"
     port: int = 8000
     hosts: tuple[str, ...] = ()
-    """Names by which the server may be addressed, besides localhost and addresses."""
+    """Host names of the server, besides localhost and IP addresses."""
     token: str | None = field(default=None, repr=False)
-    """Secret that clients must send; required for any address but loopback."""
+    """Secret that clients must send. Required unless the host is a loopback address."""
     insecure: bool = False
-    """Allow another address without a token."""
+    """Allow a host other than loopback without a token."""
     record: RecordConfig | None = None
     uploads: UploadLimits | None = field(default_factory=UploadLimits)
-    """None: the page takes no files."""
+    """Limits of uploads. None: the page accepts no files."""
     viewers: int = 200
     """Maximum number of connections that follow pictures or events."""
     retry_seconds: tuple[float, float] = (1.0, 30.0)
@@ -138,7 +138,7 @@ class ServeConfig:
         require(self.token is None or len(self.token) >= 8, "the token has at least 8 characters", "a shorter one")
         if not is_loopback(self.host) and self.token is None and not self.insecure:
             raise SettingsError(
-                f"{self.host} can be reached from other machines: set a token (--token, or STMG_TOKEN), or say "
+                f"{self.host} can be reached from other machines: set a token (--token, or STMG_TOKEN), or use "
                 "--insecure to let anyone in"
             )
 
@@ -152,14 +152,14 @@ class ServeConfig:
         return None
 
     def hide_credentials(self, text: str) -> str:
-        """A text, such as an error, without the credentials of the sources in it."""
+        """Remove the credentials of all sources from a text, such as an error."""
         return hide_in_text(text, [*(stream.source for stream in self.streams), *self.sources.values()])
 
 
 def read_config(path: Path, given: Mapping[str, object] | None = None) -> ServeConfig:
-    """The server in a YAML file; paths in it are relative to its folder. Errors name the file, never a source.
+    """Read a server from a YAML file. Paths in it are relative to its folder. Errors name the file, never a source.
 
-    given: settings that come before those of the file.
+    given: settings that override those of the file.
     """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -168,7 +168,7 @@ def read_config(path: Path, given: Mapping[str, object] | None = None) -> ServeC
     except (ValueError, yaml.YAMLError) as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where is not None else ""
-        raise SettingsError(f"{path} is not YAML{line}") from None  # the text around it may contain a password
+        raise SettingsError(f"{path} is not YAML{line}") from None  # the original error may quote a password
     if not isinstance(content, Mapping):
         raise SettingsError(f"{path} holds no settings by name, such as streams: [...]")
     values = {**content, **(given or {})}
@@ -197,9 +197,9 @@ def read_config(path: Path, given: Mapping[str, object] | None = None) -> ServeC
 
 
 def make_model_spec(model: str | None, settings: object) -> ModelSpec:
-    """The model of a stream and how it is to run."""
+    """The spec of a stream's model and settings."""
     if model is None:
-        raise SettingsError("no model is given; say --model NAME, or model: NAME in the configuration")
+        raise SettingsError("no model is given; use --model NAME, or model: NAME in the configuration")
     if settings is not None and not isinstance(settings, str | Path | Mapping):
         raise SettingsError(f"settings is a file, or settings by name; got {settings!r}")
     return ModelSpec(model, merge_file(settings, {}))
@@ -216,9 +216,9 @@ def is_loopback(host: str) -> bool:
 
 
 def _find_mistake(values: Mapping[str, object]) -> str:
-    """The mistake in a configuration, without credentials."""
+    """Describe the mistake in a configuration, without credentials."""
     try:
-        # Credentials are hidden before, not after: the message may shorten a value in the middle of a password.
+        # Hide credentials before the check: its message may cut a value off in the middle of a password.
         build_dataclass(ServeConfig, _without_credentials(values))
     except SettingsError as error:
         return "token is text" if str(error).startswith("token is ") else str(error)
@@ -226,7 +226,7 @@ def _find_mistake(values: Mapping[str, object]) -> str:
 
 
 def _without_credentials(value: Any) -> Any:
-    """A value of a file, without the credentials of the addresses in it."""
+    """Remove the credentials of the addresses in a value of a file."""
     if isinstance(value, Mapping):
         return {_without_credentials(name): _without_credentials(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -235,12 +235,12 @@ def _without_credentials(value: Any) -> Any:
 
 
 def _source_beside(folder: Path, source: str) -> str:
-    """A source; its path or pattern is relative to the folder of the configuration."""
+    """Make the path or pattern of a source relative to the folder of the configuration."""
     return source if "://" in source or source.startswith(("camera:", "street:")) else str(folder / source)
 
 
 def _model_beside(folder: Path, name: str) -> str:
-    """A model; paths are relative to the folder of the configuration. Names, Hub ids and functions of packages stay."""
+    """Make the path of a model relative to the configuration's folder. Names, Hub ids and package functions stay."""
     file = name.rpartition(":")[0] if is_user_function(name) else name
     if file != name and not file.endswith(".py"):
         return name

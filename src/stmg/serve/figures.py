@@ -15,10 +15,10 @@ from stmg.outputs.records import measure_areas
 from stmg.streaming.result import FrameResult
 from stmg.streaming.statistics import Statistics
 
-SECONDS = 5.0  # over which rates are measured
-FRAMES = 300  # over which latency is measured
-HISTORY = 450  # points of the timeline that are kept
-TREND = 40  # audits that are kept
+SECONDS = 5.0  # window in which rates are measured
+FRAMES = 300  # window in which latency is measured
+HISTORY = 450  # number of points kept for the timeline
+TREND = 40  # number of audits kept
 AREAS_EVERY = 1.0  # seconds between two measurements of areas
 
 
@@ -26,18 +26,18 @@ class Point(NamedTuple):
     """A frame on the timeline."""
 
     number: int
-    """Counts the results of the stream, from 1."""
+    """Number of the result in the stream, from 1."""
     seconds: float
-    """Time of its result, since the stream was added."""
+    """Time of the result since the stream was added."""
     level: str
     anchored: bool
     """True on the first frame that shows a new result of the network."""
     distortion: float | None
     drift: float | None
-    """Distortion added up since the frame that the labels come from."""
+    """Accumulated distortion since the frame that the labels come from."""
     latency_ms: float
     audit: float | None
-    """Share of the pixels by which the network differed from the labels shown."""
+    """Share of the pixels at which the network differed from the shown labels."""
 
 
 @dataclass(frozen=True)
@@ -45,36 +45,36 @@ class LiveFigures:
     """The figures of a stream at one moment."""
 
     source_fps: float = 0.0
-    """Frames that the source delivered."""
+    """FPS that the source delivers."""
     process_fps: float = 0.0
-    """Results."""
+    """Results per second."""
     skipped_fps: float = 0.0
-    """Frames that were dropped for newer ones."""
+    """Frames per second that were dropped for newer ones."""
     network_fps: float = 0.0
-    """Runs of the network."""
+    """Network runs per second."""
     latency_p50_ms: float | None = None
     latency_p95_ms: float | None = None
     network_ms: float | None = None
-    """Median duration of a run of the network."""
+    """Median duration of a network run."""
     anchor_frames: int | None = None
-    """Frames between the one shown and the one its labels come from."""
+    """Frames between the shown one and the one that its labels come from."""
     anchor_ms: float | None = None
-    """Age of the computed frame that the labels come from, by the times of the frames."""
+    """Age of the computed frame that the labels come from, by the timestamps of the frames."""
     frame_index: int | None = None
     frame_size: tuple[int, int] | None = None
     """(height, width)."""
     silent_seconds: float | None = None
-    """Since the last result."""
+    """Time since the last result."""
     audit: float | None = None
     """Share of the pixels that the last audit found changed."""
     audit_mean: float | None = None
-    """Of the last audits."""
+    """Mean of the last audits."""
     audit_trend: tuple[float, ...] = ()
     """The last audits, oldest first."""
     areas: dict[str, float] = field(default_factory=dict)
     """Share of the pixels of each class."""
     frames: dict[str, int] = field(default_factory=dict)
-    """Results by level, since the start."""
+    """Number of results by level, since the start."""
     dropped: int = 0
     network_runs: int = 0
     reconnects: int = 0
@@ -82,7 +82,7 @@ class LiveFigures:
 
 
 class LiveStatistics(Statistics):
-    """Statistics of a stream that goes on, and of its last seconds; written by its threads, read by anyone."""
+    """Statistics of a running stream and of its last seconds. Written by its threads, read by any thread."""
 
     def __init__(self, class_names: Sequence[str] = (), clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -100,14 +100,14 @@ class LiveStatistics(Statistics):
         self._areas: dict[str, float] = {}
 
     def arrive(self, newly_dropped: int) -> None:
-        """Count a frame from the source, and those dropped before it."""
+        """Count a frame from the source, and the frames dropped before it."""
         with self._lock:
             self._arrived.add(1 + newly_dropped)
             self._dropped_rate.add(newly_dropped)
             self.dropped += newly_dropped
 
     def time_network(self, milliseconds: float) -> None:
-        """Note how long a run of the network took."""
+        """Record the duration of a network run."""
         with self._lock:
             self._network_ms.append(milliseconds)
 
@@ -137,7 +137,7 @@ class LiveStatistics(Statistics):
 
     def _make_point(self, result: FrameResult, now: float, is_computed: bool) -> Point:
         drift = result.drift
-        if self.mode == "realtime":  # its results hold the change of each step alone
+        if self.mode == "realtime":  # its results hold only the change of each step
             drift = sum(list(self._steps)[-result.anchor_distance :]) if result.anchor_distance else 0.0
         return Point(
             self.num_frames,
@@ -151,12 +151,12 @@ class LiveStatistics(Statistics):
         )
 
     def points(self, after: int = 0) -> list[Point]:
-        """The timeline after the point of this number."""
+        """The points of the timeline after this number."""
         with self._lock:
             return [point for point in self._points if point.number > after]
 
     def histogram(self, bounds: Sequence[float]) -> tuple[list[int], float]:
-        """How many results were within each bound of latency, then all; and their latency added up. In seconds."""
+        """Number of results within each latency bound, and of all, and the sum of latencies. In seconds."""
         with self._lock:
             counts = [
                 sum(count for tenths, count in self.latencies.items() if tenths <= 10_000 * bound) for bound in bounds
@@ -164,7 +164,7 @@ class LiveStatistics(Statistics):
             return [*counts, self.num_frames], sum(self.milliseconds.values()) / 1000
 
     def read(self) -> LiveFigures:
-        """The figures, now."""
+        """The current figures."""
         with self._lock:
             last, ordered = self._last, sorted(self._latencies)
             trend, distance = tuple(self._trend), None if self._last is None else self._last.anchor_distance
@@ -200,7 +200,7 @@ class LiveStatistics(Statistics):
 
 
 class TimedExecutor(Executor):
-    """Passes the runs of one stream to another executor, and times them."""
+    """Passes the network runs of one stream to another executor, and times them."""
 
     def __init__(self, executor: Executor, statistics: LiveStatistics) -> None:
         self._executor, self._statistics = executor, statistics
@@ -226,7 +226,7 @@ class _Rate:
         now = self._clock()
         if count:
             if not self._events and now - self._begun > SECONDS:
-                self._begun = now - 1  # after a silence the rate is that of what comes now
+                self._begun = now - 1  # after a silence, measure the rate of the new events only
             self._events.append((now, count))
         self._forget(now)
 

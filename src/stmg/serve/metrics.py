@@ -18,7 +18,7 @@ from stmg.serve.service import Service, Shown
 
 LABELS = ("stream",)
 BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Of the histogram of latency, in seconds."""
+"""Upper bounds of the latency histogram, in seconds."""
 GAUGES = {
     "source_fps": "Frames per second that the source delivers",
     "process_fps": "Results per second",

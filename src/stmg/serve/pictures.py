@@ -25,16 +25,16 @@ from stmg.video.labels import Labels, resize_labels
 from stmg.video.overlay import draw_labels, draw_mask, make_color_table
 
 VIEWS = ("overlay", "raw", "labels", "mask", "compare")
-WIDEST = 1280  # pixels of a picture that is sent
+WIDEST = 1280  # maximum width of a sent picture in pixels
 QUALITY = 82  # of JPEG
 BOUNDARY = b"stmg-part"
 log = logging.getLogger("stmg.serve")
 
 
 class Pictures:
-    """The views of one stream. Each is a channel, with a thread of its own while it has viewers.
+    """The views of one stream. Each is a channel, with its own thread while it has viewers.
 
-    executor: runs the whole network for the view that compares.
+    executor: runs the whole network for the view `compare`.
     """
 
     def __init__(self, stream: LiveStream, loop: asyncio.AbstractEventLoop, executor: Executor) -> None:
@@ -53,7 +53,7 @@ class Pictures:
         return sum(len(channel.viewers) for channel in self._channels.values())
 
     def watch(self, view: str) -> None:
-        """Start to draw a view that has a viewer now."""
+        """Start to draw a view that now has a viewer."""
         with self._channels[view].lock:
             if view not in self._threads:
                 name = f"draw-{self._stream.name}-{view}"
@@ -79,7 +79,7 @@ class Pictures:
             version, result = newer
             try:
                 image = self._draw(view, result)
-            except Exception as error:  # of the network: the stream reports it, and the last picture stays
+            except Exception as error:  # from the network: the stream reports it, and the last picture stays
                 log.error("stream %s, %s: %r", self._stream.name, view, error)
                 continue
             if image is not None:
@@ -94,7 +94,7 @@ class Pictures:
         return None if whole is None else draw_comparison(result, whole, opacity)
 
     def _whole_network(self, result: FrameResult) -> Labels | None:
-        """The labels of the whole network for a frame; None if the stream stops meanwhile."""
+        """The labels of the whole network for a frame; None if the stream stops in the meantime."""
         segmenter = self._stream.model.segmenter_for(self._stream.spec)
         frame = Frame(result.image)
         size = segmenter.size_for(frame.size)
@@ -120,7 +120,7 @@ def draw_view(view: str, result: FrameResult, opacity: float) -> Image:
 
 
 def draw_comparison(result: FrameResult, whole: Labels, opacity: float) -> Image:
-    """The picture beside that of the whole network for the same frame."""
+    """The picture of a result beside that of the whole network for the same frame."""
     share = float((result.labels != whole).mean())
     ours = _caption(result.plot(opacity), "stmg")
     theirs = _caption(
@@ -146,14 +146,14 @@ def encode_png(image: Image) -> bytes:
 
 
 def encode_labels(result: FrameResult) -> bytes:
-    """Class ids as a PNG, shown in the colors of the palette."""
+    """Class ids as a PNG in the colors of the palette."""
     data = io.BytesIO()
     make_label_image(result.labels, make_color_table(result.palette)).save(data, "PNG")
     return data.getvalue()
 
 
 def make_part(jpeg: bytes, stream: str, view: str) -> bytes:
-    """A picture as a part of a multipart response, with its stream and view."""
+    """A picture as one part of a multipart response, with its stream and view."""
     head = (
         f"Content-Type: image/jpeg\r\nContent-Length: {len(jpeg)}\r\nX-Stream: {stream}\r\nX-View: {view}\r\n\r\n"
     ).encode()
@@ -161,7 +161,7 @@ def make_part(jpeg: bytes, stream: str, view: str) -> bytes:
 
 
 def watch(shown: list[tuple[Pictures, str]]) -> Viewer:
-    """A viewer of views of streams."""
+    """Make a viewer of views of streams."""
     viewer = Viewer([pictures.channel(view) for pictures, view in shown])
     for pictures, view in shown:
         pictures.watch(view)

@@ -1,4 +1,4 @@
-"""Recording: overlay and records of a stream in segments; the oldest are removed to limit disk space."""
+"""Recording: overlay and records of a stream in segments. The oldest are removed to limit disk space."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from stmg.streaming.result import FrameResult
 SUFFIXES = (".mp4", ".jsonl")
 STAMP = "%Y%m%dT%H%M%S%fZ"
 SEGMENT = re.compile(r"\d{8}T\d{12}Z\.(mp4|jsonl)")  # names in the format of `STAMP`
-RETRY_SECONDS = 30.0  # after a segment that could not be written
+RETRY_SECONDS = 30.0  # wait after a segment that could not be written
 log = logging.getLogger("stmg.serve")
 
 
 class SegmentRecorder(Sink):
     """Writes a stream to `folder/stream/TIME.mp4` and `.jsonl`, a new pair every few minutes.
 
-    A full or missing disk ends the segment and is reported in `state`. Recording is tried again; the stream goes on.
+    A full or missing disk ends the segment and is shown in `state`. Recording is retried while the stream goes on.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class SegmentRecorder(Sink):
         self._folder.mkdir(parents=True, exist_ok=True)
         stamp = datetime.fromtimestamp(now, UTC).strftime(STAMP)
         video, records = (self._folder / f"{stamp}{suffix}" for suffix in SUFFIXES)
-        # Frames have times of their own; the rate is only nominal.
+        # The frame rate is only nominal: frames have their own timestamps.
         sinks = Sinks(OverlayVideo(video, 15.0), Records(records, areas=True, class_names=self._class_names))
         self._sink, self._begun = BackgroundSink(sinks), now
         remove_old_segments(self._config, now)
@@ -119,6 +119,6 @@ def remove_old_segments(config: RecordConfig, now: float) -> None:
             break
         if total <= 1e9 * config.gigabytes and now - changed <= 3600 * config.hours:
             break
-        with suppress(OSError):  # perhaps of another user; it still counts
+        with suppress(OSError):  # a file of another user still counts
             path.unlink(missing_ok=True)
             total -= size

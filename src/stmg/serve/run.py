@@ -1,4 +1,4 @@
-"""Running the server: its socket, its connections, its log, and serving until a signal ends it."""
+"""Run the server: its socket, its connections, its log, and serving until a signal stops it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ GRACE = 1  # seconds for unfinished answers when the server stops
 LARGEST_HEAD = 32768  # bytes of a request before its body
 OTHER_CONNECTIONS = 100  # besides two for each viewer; more are answered with 503
 REQUEST_SECONDS = 10.0  # from the start of a connection, or the end of an answer, to a request with all of its headers
-SILENT_SECONDS = 15  # of silence after which the system probes whether the other side is still there
-PROBE_SECONDS, PROBES = 5, 3  # between two probes, and how many may stay unanswered
+SILENT_SECONDS = 15  # silence after which the system probes a connection
+PROBE_SECONDS, PROBES = 5, 3  # time between two probes, and how many may stay unanswered
 
 
 class Server(uvicorn.Server):
-    """uvicorn, which first ends the answers of viewers."""
+    """uvicorn that first ends the responses to viewers."""
 
     def __init__(self, service: Service, settings: uvicorn.Config) -> None:
         super().__init__(settings)
@@ -37,7 +37,7 @@ class Server(uvicorn.Server):
 
 
 class Connection(H11Protocol):
-    """uvicorn's HTTP/1.1, with time limits: by itself it waits for ever for the rest of a request."""
+    """uvicorn's HTTP/1.1 with time limits. Without them it waits forever for the rest of a request."""
 
     _waiting: asyncio.TimerHandle | None = None
 
@@ -63,12 +63,12 @@ class Connection(H11Protocol):
             self._waiting.cancel()
 
     def _close_idle(self) -> None:
-        if self.cycle is None or self.cycle.response_complete:  # else a request is being answered
+        if self.cycle is None or self.cycle.response_complete:  # otherwise a request is being answered
             self.transport.close()
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket to listen on, opened before anything is loaded, so that a bad address is reported at once."""
+    """Open a socket to listen on, before anything is loaded, so that a bad address is reported immediately."""
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=512)
@@ -101,7 +101,7 @@ def make_server(service: Service) -> Server:
 
 
 def serve(service: Service, listener: socket.socket) -> None:
-    """Serve until a signal such as SIGTERM or Ctrl-C; all files are closed on return."""
+    """Serve until a signal such as SIGTERM or Ctrl-C. All files are closed on return."""
     set_up_log(service.config)
     server = make_server(service)
 
@@ -114,7 +114,7 @@ def serve(service: Service, listener: socket.socket) -> None:
 
 
 class LogFormatter(logging.Formatter):
-    """Log lines without credentials, tracebacks included."""
+    """Formats log lines without credentials, including tracebacks."""
 
     def __init__(self, config: ServeConfig) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
@@ -125,7 +125,7 @@ class LogFormatter(logging.Formatter):
 
 
 def set_up_log(config: ServeConfig) -> None:
-    """Warnings and errors of the server on standard error, once."""
+    """Log warnings and errors of the server to standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormatter(config))
     for name, level in (("stmg.serve", logging.INFO), ("uvicorn", logging.WARNING)):
@@ -135,14 +135,14 @@ def set_up_log(config: ServeConfig) -> None:
 
 
 def _notice_vanished(connection: socket.socket) -> None:
-    """Have the system close a connection whose other side no longer answers, soon where the time can be set."""
+    """Let the system close a connection whose other side no longer answers, soon where the time can be set."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (
         ("TCP_KEEPIDLE", SILENT_SECONDS),
-        ("TCP_KEEPALIVE", SILENT_SECONDS),  # what macOS calls it
+        ("TCP_KEEPALIVE", SILENT_SECONDS),  # the name on macOS
         ("TCP_KEEPINTVL", PROBE_SECONDS),
         ("TCP_KEEPCNT", PROBES),
-        # There are no probes while data is being sent; this limits how long it may stay unacknowledged.
+        # Probes stop while data is being sent. This limits how long the data may stay unacknowledged.
         ("TCP_USER_TIMEOUT", 1000 * (SILENT_SECONDS + PROBES * PROBE_SECONDS)),
     ):
         if hasattr(socket, name):

@@ -1,4 +1,4 @@
-"""Safety: host, origin and token of a request are checked before anything else sees it."""
+"""Safety: check host, origin and token of a request before anything else."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 READING = ("GET", "HEAD")
 METHODS = (*READING, "POST", "PATCH", "DELETE")
-LARGEST_BODY = 65536  # bytes of a request, except uploads
-BODY_SECONDS = 10.0  # to receive it
+LARGEST_BODY = 65536  # maximum bytes of a request, except uploads
+BODY_SECONDS = 10.0  # maximum time to receive a body
 UPLOADS = "/api/uploads"
 SESSION = "/api/session"
-MAX_SESSIONS = 100  # the oldest is forgotten first
+MAX_SESSIONS = 100  # the oldest is dropped first
 MAX_GUESSES, GUESS_SECONDS = 10, 60.0  # wrong tokens that one address may send in this time
-MAX_ADDRESSES = 1000  # whose wrong tokens are remembered
-OPEN_PATHS = ("/", "/healthz", "/readyz", SESSION)  # need no token; nor do the files of the page
+MAX_ADDRESSES = 1000  # number of addresses whose wrong tokens are counted
+OPEN_PATHS = ("/", "/healthz", "/readyz", SESSION)  # paths without a token, besides the files of the page
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -58,7 +58,7 @@ class Reply(Response):
 
 
 class RefusedError(Exception):
-    """A request that is refused."""
+    """A refused request, with status and reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -66,7 +66,7 @@ class RefusedError(Exception):
 
 
 class Guard:
-    """Knows the token, and the sessions of clients that have sent it."""
+    """Checks the token, and the sessions of clients that have sent it."""
 
     def __init__(self, config: ServeConfig) -> None:
         self._token = config.token
@@ -79,7 +79,7 @@ class Guard:
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
 
     def check(self, method: str, path: str, headers: dict[str, str], address: str) -> None:
-        """Refuse a request of a wrong method, for a wrong host, from another site, or without the token."""
+        """Raise for a wrong method, a wrong host, another site, or a missing token."""
         if method not in METHODS:
             raise RefusedError(405, f"{', '.join(METHODS)} are answered here")
         host = headers.get("host", "")
@@ -102,7 +102,7 @@ class Guard:
             raise RefusedError(401, "the token is missing or wrong; send Authorization: Bearer TOKEN")
 
     def open_session(self, token: str, address: str) -> str:
-        """The value of the session cookie of a client that sends the token."""
+        """Open a session for a client that sends the token. Return the value of its cookie."""
         if self._token is None:
             raise RefusedError(400, "this server has no token; nothing to log in to")
         if not self._is_token(token, address):
@@ -123,7 +123,7 @@ class Guard:
         return self._token is not None and scheme.lower() == "bearer" and self._is_token(token.strip(), address)
 
     def _is_token(self, token: str, address: str) -> bool:
-        """Check a token; an address that keeps guessing is blocked for a while."""
+        """Check a token. An address that keeps guessing is blocked for a while."""
         assert self._token is not None
         wrong = self._wrong.get(address, deque[float]())
         if len(wrong) >= MAX_GUESSES and time.monotonic() - wrong[0] < GUESS_SECONDS:
@@ -145,7 +145,7 @@ class Guard:
 
 
 class SafetyMiddleware:
-    """Asks the guard first, limits the body, and sets headers that isolate the page from other sites."""
+    """Calls the guard first, limits the body, and sets headers that isolate the page from other sites."""
 
     def __init__(self, app: App, guard: Guard) -> None:
         self._app, self._guard = app, guard
@@ -183,7 +183,7 @@ class SafetyMiddleware:
 
 
 def address_of(scope: Scope) -> str:
-    """The address of the client."""
+    """The IP address of the client."""
     client = scope.get("client")
     return "" if client is None else str(client[0])
 
@@ -195,7 +195,7 @@ def _bound_body(receive: Receive, headers: dict[str, str]) -> Receive:
     if not length.isdecimal() or int(length[:12]) > LARGEST_BODY:
         raise too_large
     received, end = 0, asyncio.get_running_loop().time() + BODY_SECONDS
-    complete = False  # after it, only the client's leaving follows, at any time
+    complete = False  # after the body, only a disconnect follows, at any time
 
     async def bounded() -> Message:
         nonlocal received, complete

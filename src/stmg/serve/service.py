@@ -1,4 +1,4 @@
-"""The service: streams that can be added, changed and removed, and everything that they share."""
+"""The service: streams that can be added, changed and removed, and what they share."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from stmg.serve.uploads import Uploads
 from stmg.streaming.result import FrameResult
 from stmg.streaming.threads import lower_thread_priority
 
-TICK = 0.5  # seconds from one event with figures to the next
-RESULT_DEPTH = 64  # results kept for late viewers
-SNAPSHOTS = 4  # kept of each stream
+TICK = 0.5  # seconds between two events with figures
+RESULT_DEPTH = 64  # number of results kept for late viewers
+SNAPSHOTS = 4  # number kept for each stream
 STOP_SECONDS = 3.0
 
 
 class Snapshot:
-    """A kept result, and the opacity it was shown at."""
+    """A kept result, and the opacity it was shown with."""
 
     def __init__(self, result: FrameResult, opacity: float) -> None:
         self.result, self.opacity = result, opacity
@@ -54,7 +54,7 @@ class Shown:
 class Service:
     """Everything behind the API.
 
-    make_spec: the model of a stream, and how it is to run.
+    make_spec: returns the spec of a stream's model and settings.
     """
 
     def __init__(self, config: ServeConfig, make_spec: Callable[[StreamConfig], ModelSpec] | None = None) -> None:
@@ -67,13 +67,13 @@ class Service:
         self._lock = threading.Lock()
         self.events = Channel()
         self.viewers = 0
-        """Connections that follow pictures or events."""
+        """Number of connections that follow pictures or events."""
         self.stopping = False
         self._sent: dict[str, int] = {}
         self._ticker: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._streams = [self._make_stream(stream) for stream in config.streams]
-        for name in config.sources:  # their models are loaded now, so that mistakes are reported now
+        for name in config.sources:  # load their models now, so that mistakes are reported now
             self._load(self._make_spec(self._allowed(name)))
         limits = config.uploads
         self.uploads = None if limits is None else Uploads(Path(self._folder.name) / "uploads", limits)
@@ -84,7 +84,7 @@ class Service:
 
     @property
     def is_ready(self) -> bool:
-        """True once every stream is live, or known to be down."""
+        """True once every stream is live or known to be down."""
         starting = any(shown.stream.status.state == "starting" for shown in self.shown)
         return not self.stopping and self._loop is not None and not starting
 
@@ -92,7 +92,7 @@ class Service:
         return self._shown.get(name)
 
     async def start(self) -> None:
-        """Start all streams; call it in the event loop."""
+        """Start all streams. Call this in the event loop."""
         self._loop = asyncio.get_running_loop()
         for stream in self._streams:
             self._show(stream)
@@ -131,7 +131,7 @@ class Service:
         return stream
 
     def remove(self, name: str) -> bool:
-        """End a stream; False if there is none. Call it outside the event loop."""
+        """End a stream. Return False if there is none. Call this outside the event loop."""
         with self._lock:
             shown = self._shown.pop(name, None)
             self._sent.pop(name, None)
@@ -144,7 +144,7 @@ class Service:
         return True
 
     def summary(self, *, history: bool = False) -> bytes:
-        """An event with the figures of all streams, and the points of their timelines: the new ones, or all."""
+        """An event with the figures of all streams, and the points of their timelines: all, or only the new ones."""
         streams = []
         for shown in self.shown:
             stream = shown.stream
@@ -210,7 +210,7 @@ class Service:
         if self.uploads is not None:
             self.uploads.stop()
         if shown:
-            with ThreadPoolExecutor(len(shown)) as pool:  # each may take a while to close its files
+            with ThreadPoolExecutor(len(shown)) as pool:  # each stream may take a while to close its files
                 list(pool.map(lambda item: item.stream.join(STOP_SECONDS), shown))
         self.executor.shutdown(wait=False, cancel_futures=True)
         self._folder.cleanup()
@@ -222,7 +222,7 @@ def _spec_of(config: ServeConfig, stream: StreamConfig) -> ModelSpec:
 
 
 def _free_name(source: str, taken: dict[str, Any]) -> str:
-    """The name of a source, with a number if a stream has that name already."""
+    """The name of a source, with a number if a stream already has that name."""
     number, name = 1, source
     while name in taken:
         number += 1

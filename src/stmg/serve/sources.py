@@ -1,4 +1,4 @@
-"""Sources of live streams: cameras and URLs, and files and rendered streets played at their own rate."""
+"""Sources of live streams: cameras and URLs, and files and rendered streets played at their frame rate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STREET = re.compile(r"street:(\d{1,9})")
 
 
 def open_source(config: StreamConfig, folder: Path, stopped: threading.Event) -> FrameSource:
-    """Open the source of a stream; rendered streets are kept as videos in `folder`."""
+    """Open the source of a stream. Rendered streets are kept as videos in `folder`."""
     street = STREET.fullmatch(config.source)
     if config.source.startswith("street:") and street is None:
         raise SettingsError(f"a rendered street is named by its seed, like street:7; got {config.source}")
@@ -30,8 +30,8 @@ def open_source(config: StreamConfig, folder: Path, stopped: threading.Event) ->
         return PlayedFile(lambda: open_video(path), config.loop, stopped)
 
     def reopen() -> VideoSource:
-        # One waiting frame keeps the delay short. A source that breaks off is reported at once: the stream decides when
-        # to open it again, and shows that.
+        # Let only one frame wait, which keeps the delay short. Report a broken connection at once (no retries): the
+        # stream decides when to open it again, and shows that.
         return open_video(config.source, ahead=1, fps=config.fps, retries=0)
 
     source = reopen()
@@ -41,7 +41,7 @@ def open_source(config: StreamConfig, folder: Path, stopped: threading.Event) ->
 
 
 class PlayedFile(FrameSource):
-    """A file played at its own rate, repeatedly unless `loop` is false. Indices and times keep growing."""
+    """A file played at its frame rate, repeatedly unless `loop` is false. Indices and times keep growing."""
 
     live = True
 
@@ -88,13 +88,13 @@ class PlayedFile(FrameSource):
 
     def _start_again(self) -> None:
         interval = 1 / (self._file.fps or 25.0)
-        self._closed.wait(interval)  # the last frame lasts as long as the others
+        self._closed.wait(interval)  # show the last frame as long as the others
         self._dropped += self._paced.dropped
         self._index, self._time, self._empty = self._last_index, self._last_time + interval, True
         self._file.close()
         self._file = self._reopen()
         self._paced = self._pace()
-        if self._closed.is_set():  # while it was opened
+        if self._closed.is_set():  # closed while the file was being opened
             self._file.close()
 
     def _pace(self) -> PacedSource:
@@ -105,7 +105,7 @@ _rendering = threading.Lock()
 
 
 def render_street(seed: int, fps: float, folder: Path, stopped: threading.Event) -> Path:
-    """A rendered street as a video of ten seconds, rendered once."""
+    """Render a street as a video of ten seconds, once for each seed and rate."""
     path = folder / f"street-{seed}-{fps:g}.mp4"
     with _rendering:
         if path.exists():

@@ -18,11 +18,11 @@ class Control:
     name: str
     help: str
     values: tuple[object, ...] | None
-    """Values to choose from; None: text."""
+    """Values to choose from. None: a text field."""
 
 
 def list_controls() -> list[Control]:
-    """One for each setting that may change while a stream runs."""
+    """One control for each setting that may change while a stream runs."""
     settings = live_settings()
     return [Control(name, each.full_help, each.offered and each.offered()) for name, each in settings.items()]
 
@@ -45,7 +45,7 @@ class Controls:
         return str(self.settings["mode"])
 
     def change(self, changes: Mapping[str, Any]) -> Controls:
-        """Controls with some values changed, by name. None is allowed only where the page offers it."""
+        """Change some values by name. None is allowed only where the page offers it."""
         own = {name: value for name, value in changes.items() if name in ("paused", "opacity")}
         settings = {name: value for name, value in changes.items() if name not in own}
         for name in settings:
@@ -59,7 +59,7 @@ class Controls:
         return replace(self, **own, settings={**self.settings, **settings})
 
     def with_settings(self, settings: Settings) -> Controls:
-        """Controls with the live settings of a segmenter, as plain values."""
+        """Take the live settings from a segmenter's settings, as plain values."""
         values = {name: getattr(settings, name) for name in live_settings()}
         return replace(self, settings={name: getattr(value, "name", value) for name, value in values.items()})
 
@@ -69,15 +69,15 @@ class Controls:
 
 @dataclass(frozen=True)
 class Status:
-    """The condition of a stream; times are seconds since 1970."""
+    """The condition of a stream. Times are seconds since 1970."""
 
     state: str = "starting"
     """starting, live, offline or ended."""
     reason: str | None = None
-    """Why it is down, or what it waits for."""
+    """Reason why it is down, or what it waits for."""
     since: float = 0.0
     next_try: float | None = None
-    """When its source will be opened again."""
+    """Time at which its source will be opened again."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class StreamInfo:
 
     name: str
     source: str
-    """Without credentials."""
+    """The source without credentials."""
     model: str
     status: Status
     controls: dict[str, Any]
@@ -95,4 +95,4 @@ class StreamInfo:
     classes: dict[str, tuple[int, int, int]]
     """RGB colors of the classes that have names."""
     recording: str | None
-    """recording, or why its results are not recorded; None: recording is off."""
+    """recording, or the reason why nothing is recorded. None: recording is off."""

@@ -1,4 +1,4 @@
-"""A live stream: a thread that opens its source, segments it, and reopens it when it breaks off."""
+"""A live stream: a thread that opens its source, segments it, and reopens it after a failure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LiveStream:
         self._executor = TimedExecutor(executor, self.figures)
         mode = spec.settings.choose_mode("realtime")
         controls = Controls().with_settings(self.model.segmenter_for(spec, mode=mode).settings)
-        self._make_segmenter(controls)  # refuses settings that contradict each other
+        self._make_segmenter(controls)  # raises if settings contradict each other
         self._controls, self._version = controls, 0
         self._status = Status(since=time.time())
         self._changed = threading.Condition()
@@ -84,7 +84,7 @@ class LiveStream:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask it to end; `join` waits for that."""
+        """Signal the stream to end. `join` waits for it."""
         self._stopped.set()
         source = self._source
         if source is not None:
@@ -93,7 +93,7 @@ class LiveStream:
             self._changed.notify_all()
 
     def join(self, timeout: float) -> bool:
-        """Wait until it has ended; False if it takes longer. Its recording is finished in any case."""
+        """Wait until the thread has ended; return False if it takes longer. The recording is closed in any case."""
         if self._thread.ident is not None:
             self._thread.join(timeout)
         if self.recorder is not None:
@@ -105,19 +105,19 @@ class LiveStream:
         return self._stopped.is_set()
 
     def set_live(self) -> None:
-        """Note that frames arrive, shown or not."""
+        """Set the status to live, even if the frames are not shown."""
         if self._status.state != "live":
             self._set_status("live")
 
     def change(self, changes: dict[str, Any]) -> Controls:
-        """Change controls by name, from the next frame on; an error if they do not fit the model."""
+        """Change controls by name, from the next frame on. Raise if they do not fit the model."""
         with self._changed:
             controls = self._controls.change(changes)
             if controls.settings != self._controls.settings:
                 controls = controls.with_settings(self._make_segmenter(controls).settings)
                 self._version += 1
             if controls.opacity != self._controls.opacity:
-                self._newest_version += 1  # the picture has to be drawn again, even while paused
+                self._newest_version += 1  # draw the picture again, even while paused
             self._controls = controls
             self._changed.notify_all()
         return controls
@@ -137,7 +137,7 @@ class LiveStream:
         )
 
     def wait_newer(self, version: int, timeout: float) -> tuple[int, FrameResult] | None:
-        """The newest result, once it or its opacity is newer than a version; None after `timeout` seconds."""
+        """Wait for a result newer than a version, or a new opacity; None after `timeout` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: self._newest_version > version or self.is_stopped, timeout)
             if self._newest is None or self._newest_version <= version:
@@ -161,14 +161,14 @@ class LiveStream:
                 return
             failures = 0 if self._status.state == "live" else failures + 1
             wait = min(self._retry[1], self._retry[0] * 2.0 ** min(failures, 16))
-            if (self._status.state, self._status.reason) != ("offline", reason):  # logged once, not at each attempt
+            if (self._status.state, self._status.reason) != ("offline", reason):  # log once, not at each attempt
                 log.warning("stream %s is down: %s", self.name, reason)
             self._set_status("offline", reason, time.time() + wait)
             self._stopped.wait(wait)
             self.figures.reconnect()
 
     def _play(self) -> None:
-        """Segment the source until it ends, breaks off, or the stream is stopped."""
+        """Segment the source until it ends or fails, or the stream is stopped."""
         if self.config.source.startswith("street:"):
             self._set_status("starting", "the street is being rendered")
         source = open_source(self.config, self._folder, self._stopped)
@@ -195,7 +195,7 @@ class LiveStream:
     def _make_segmenter(self, controls: Controls) -> VideoSegmenter:
         options, mode = dict(controls.settings), controls.mode
         if mode == "online" and options["max_change"] is not None:
-            # Only a drift budget can follow `max_change`, and the user of the page wants that now.
+            # Only a drift budget can follow `max_change`, which the user of the page has just set.
             settings = self.model.segmenter_for(self.spec, mode="online", max_change=None).settings
             if not isinstance(settings.scheduler_for("online"), DriftBudget):
                 options["scheduler"] = DriftBudget()
@@ -230,11 +230,11 @@ class _LiveSink(Sink):
         self._stream._show(result)
 
     def close(self) -> None:
-        """The recorder is closed with the stream."""
+        """Do nothing: the recorder is closed with the stream."""
 
 
 class _Frames(FrameSource):
-    """The frames of a source as they arrive; none while the stream is paused."""
+    """The frames of a source as they arrive. None are passed on while the stream is paused."""
 
     live = True
 

@@ -21,17 +21,17 @@ from stmg.models.spec import ModelSpec
 from stmg.serve.config import UploadLimits
 from stmg.serve.worker import RESULTS, SOURCE, Report, Work, run
 
-CHECK_EVERY = 0.25  # seconds
+CHECK_EVERY = 0.25  # seconds between two checks of the limits
 log = logging.getLogger("stmg.serve")
 
 
 @dataclass(frozen=True)
 class Upload:
-    """An uploaded video; times are seconds since 1970."""
+    """An uploaded video. Times are seconds since 1970."""
 
     id: str
     name: str
-    """As its owner calls it."""
+    """Name of the file."""
     model: str
     state: str = "receiving"
     """receiving, waiting, processing, done, failed or canceled."""
@@ -40,7 +40,7 @@ class Upload:
     frames: int = 0
     total: int | None = None
     progress: float | None = None
-    """Share that is done."""
+    """Share of the video that is done."""
     seconds_left: float | None = None
     error: str | None = None
     results: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Upload:
 
 
 class UploadRefusedError(Exception):
-    """A video that is refused now; the message says why."""
+    """A video that is refused at the moment. The message says why."""
 
 
 class Uploads:
@@ -95,7 +95,7 @@ class Uploads:
         return self._jobs.get(number)
 
     def begin(self, name: str, model: str, spec: ModelSpec) -> tuple[Upload, Path]:
-        """Make room for a file; its path. `finish` or `remove` must follow."""
+        """Make room for a file, and return its path. Call `finish` or `remove` afterwards."""
         with self._changed:
             self._remove_old()
             unfinished = [job for job in self._jobs.values() if job.state in ("receiving", "waiting")]
@@ -120,7 +120,7 @@ class Uploads:
         return self._update(number, state="waiting", megabytes=round(size / 1e6, 2))
 
     def remove(self, number: str) -> bool:
-        """Cancel a video, or remove it and its results; False if there is none."""
+        """Cancel a video, or remove it and its results. Return False if there is none."""
         with self._changed:
             job = self._jobs.get(number)
             if job is None:
@@ -187,7 +187,7 @@ class Uploads:
             (work.folder / SOURCE).unlink(missing_ok=True)
 
     def _too_much(self, number: str, process: BaseProcess, begun: float) -> str | None:
-        """Why a process must be killed; None if it may continue."""
+        """The reason to kill a process; None if it may continue."""
         job = self._jobs.get(number)
         if job is None or job.state == "canceled":
             return "canceled"
@@ -239,7 +239,7 @@ class Uploads:
 
 
 def _estimate(report: Report, first: tuple[float, int], now: float) -> dict[str, Any]:
-    """Progress and remaining time, from the frames since the first report."""
+    """Progress and remaining time, by the frames since the first report."""
     progress = left = None
     if report.total:
         progress = min(1.0, report.frames / report.total)

@@ -1,4 +1,4 @@
-"""Segments an uploaded video, in a process of its own that may be killed at any moment."""
+"""Segment an uploaded video in a separate process that may be killed at any moment."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from stmg.video.frames import Frame
 from stmg.video.overlay import make_color_table
 from stmg.video.sources import FrameSource, VideoSource, open_video
 
-# Containers of a video and nothing else. A playlist would make FFmpeg open any file or address that it names.
+# Only containers that hold a video. A playlist would make FFmpeg open any file or address that it names.
 FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,flv,ogg,asf"
 RESULTS = {"overlay": "overlay.mp4", "labels": "labels.zip", "records": "records.jsonl"}
 SOURCE = "source"
 MOST_FPS = 240
-REPORT_EVERY = 0.2  # seconds
+REPORT_EVERY = 0.2  # seconds between two reports
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Work:
     """An uploaded video to segment."""
 
     folder: Path
-    """Of the video and its results."""
+    """Folder of the video and its results."""
     name: str
-    """As its owner calls it."""
+    """Name of the file."""
     spec: ModelSpec
     limits: UploadLimits
 
@@ -59,16 +59,16 @@ class Report:
 
     frames: int = 0
     total: int | None = None
-    """Frames to expect, often an estimate."""
+    """Number of frames to expect, often an estimate."""
     error: str | None = None
     done: bool = False
 
 
 def run(work: Work, reports: Connection) -> None:
-    """Segment the video and report progress. This process also ends when the parent stops reading."""
+    """Segment the video and report progress. The process also ends when the parent stops reading."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles Ctrl-C, and ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.nice(10)  # live streams come first
+    os.nice(10)  # let live streams come first
     largest = int(1e6 * max(20 * work.limits.megabytes, 2000))
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -84,7 +84,7 @@ def run(work: Work, reports: Connection) -> None:
 
 
 def check_video(path: Path, name: str, limits: UploadLimits) -> None:
-    """Refuse files that are not a self-contained video, or too large in any way."""
+    """Raise for a file that is not a self-contained video, or too large in any way."""
     try:
         with av.open(str(path), options={"format_whitelist": FORMATS}, metadata_errors="ignore") as container:
             stream: Any = container.streams.best("video")
@@ -101,7 +101,7 @@ def check_video(path: Path, name: str, limits: UploadLimits) -> None:
 
 
 def _segment(work: Work, reports: Connection) -> int:
-    """Segment the video; the number of frames."""
+    """Segment the video. Return the number of frames."""
     source = work.folder / SOURCE
     check_video(source, work.name, work.limits)
     with open_video(source) as video:
@@ -128,7 +128,7 @@ def _segment(work: Work, reports: Connection) -> int:
 
 
 class _Bounded(FrameSource):
-    """The frames of a video while they keep to the limits: a file's own claims may be false."""
+    """The frames of a video. Raise once they exceed the limits, as the file's own header may be false."""
 
     def __init__(self, video: VideoSource, work: Work) -> None:
         self._video, self._work, self.size = video, work, video.size
