@@ -1,1 +1,1 @@
-"""Data: labeled video from disk or rendered from a seed."""
+"""Data: labeled video from disk, or rendered from a seed."""

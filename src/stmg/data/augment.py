@@ -1,4 +1,4 @@
-"""Augmentation that treats a clip as one: the same crop, scale, flip and colors for all its frames."""
+"""Augmentation of clips: the same crop, scale, flip and colors for all frames of a clip."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from stmg.video.frames import Image, check_size
 from stmg.video.labels import IGNORE, Labels
 
 Matrix = NDArray[np.float64]
-BORDER = (124, 116, 104)  # the mean of natural images: a network sees zeros there
+BORDER = (124, 116, 104)  # the mean of natural images, which is zero for a network
 LUMA = np.array([0.299, 0.587, 0.114])
 
-MIN_PASTED, MAX_PASTED = 0.0003, 0.1  # objects worth pasting, as shares of the frame
+MIN_PASTED, MAX_PASTED = 0.0003, 0.1  # sizes of pasted objects, as shares of the frame
 
 
 @dataclass(frozen=True)
 class Augment:
-    """How a clip is augmented, all its frames alike."""
+    """How to augment a clip. All its frames are treated alike."""
 
     crop: tuple[int, int] = (288, 384)
-    """(H, W) of the crops to train on."""
+    """(H, W) of the training crops."""
     scale: tuple[float, float] = (0.7, 2.0)
-    """Smallest and largest size of a frame, relative to `data.size`."""
+    """Minimum and maximum size of a frame, relative to `data.size`."""
     rotate: float = 0.0
-    """Largest angle in degrees."""
+    """Maximum angle in degrees."""
     flip: bool = True
     brightness: float = 0.12
     contrast: float = 0.25
@@ -36,7 +36,7 @@ class Augment:
     saturation: float = 0.4
     tint: float = 0.03
     paste: int = 0
-    """Most objects of another frame that are pasted into a single one, so that rare classes are seen more often."""
+    """Maximum number of objects pasted from another frame into a single frame, to show rare classes more often."""
     paste_classes: tuple[str, ...] = (
         "pedestrian",
         "bicyclist",
@@ -46,9 +46,9 @@ class Augment:
         "bicycle",
         "traffic sign",
     )
-    """Classes whose objects are pasted; those that the data has."""
+    """Classes whose objects are pasted, if the data has them."""
     noise: float = 0.0
-    """Largest std of sensor noise, for values from 0 to 1; each frame has noise of its own."""
+    """Maximum std of sensor noise, for values from 0 to 1. Each frame has its own noise."""
 
     def __post_init__(self) -> None:
         require(min(self.crop) >= 32, "augment.crop is at least 32x32", self.crop)
@@ -60,28 +60,28 @@ class Augment:
 
 @dataclass(frozen=True)
 class ClipTransform:
-    """How all frames of a clip are cropped, scaled, flipped, rotated and recolored."""
+    """Crop, scale, flip, rotation and color change of all frames of a clip."""
 
     matrix: Matrix
-    """(3, 3): pixels of a stored frame to pixels of the crop."""
+    """(3, 3): maps pixels of a stored frame to pixels of the crop."""
     crop: tuple[int, int]
     table: NDArray[np.uint8]
-    """(256,): brightness, contrast and gamma."""
+    """(256,): lookup table of brightness, contrast and gamma."""
     mix: Matrix
-    """(3, 4): saturation and tint."""
+    """(3, 4): matrix of saturation and tint."""
 
     def image(self, image: Image, before: Matrix | None = None) -> Image:
-        """Transform a stored frame; `before` warps it first."""
+        """Transform a stored frame. `before` warps it first."""
         return self.recolor(self.warp(image, before, cv2.INTER_LINEAR, BORDER))
 
     def labels(self, labels: Labels, before: Matrix | None = None) -> Labels:
-        """Transform labels; pixels from outside the frame are ignored."""
+        """Transform labels. Pixels from outside the frame are ignored."""
         return self.warp(labels, before, cv2.INTER_NEAREST, (IGNORE,))
 
     def warp(
         self, values: NDArray[np.uint8], before: Matrix | None, interpolation: int, border: tuple[int, ...]
     ) -> NDArray[np.uint8]:
-        """Crop, scale, flip and rotation alone."""
+        """Apply only crop, scale, flip and rotation."""
         matrix = self.matrix if before is None else self.matrix @ before
         size = self.crop[::-1]
         out: NDArray[np.uint8]
@@ -92,7 +92,7 @@ class ClipTransform:
         return out
 
     def recolor(self, image: Image) -> Image:
-        """The change of colors alone."""
+        """Change only the colors."""
         out: Image = cv2.transform(cv2.LUT(image, self.table), self.mix)
         return out
 
@@ -100,7 +100,7 @@ class ClipTransform:
 def sample_transform(
     augment: Augment, stored: tuple[int, int], scale: float, rng: np.random.Generator
 ) -> ClipTransform:
-    """A transform for frames of the size `stored`, which are `scale` times smaller at their true size."""
+    """Sample a transform for stored frames, whose true size is `scale` times theirs."""
     height, width = stored
     zoom = np.exp(rng.uniform(*np.log(augment.scale))) * scale
     spare = np.array([width * zoom - augment.crop[1], height * zoom - augment.crop[0]])
@@ -111,7 +111,7 @@ def sample_transform(
     if flipped:
         turn = turn @ np.diag([-1.0, 1.0, 1.0])
     center = np.array([width, height]) / 2
-    # Pixel centers lie half a pixel in: scaling about them keeps images and labels on top of each other.
+    # Pixel centers are half a pixel inside. Scaling about them keeps images and labels aligned.
     matrix = _shift(center * zoom - shift - 0.5) @ np.diag([zoom, zoom, 1.0]) @ turn @ _shift(0.5 - center)
     levels = np.linspace(0, 1, 256) ** np.exp(rng.uniform(-augment.gamma, augment.gamma))
     levels = (levels - 0.5) * (1 + rng.uniform(-augment.contrast, augment.contrast)) + 0.5
@@ -124,18 +124,18 @@ def sample_transform(
 
 
 def resize_transform(stored: tuple[int, int], size: tuple[int, int]) -> ClipTransform:
-    """The whole frame in another size, its colors as they are."""
+    """Resize the whole frame, without changing colors."""
     ratio = np.array([size[1] / stored[1], size[0] / stored[0]])
     matrix = _shift(0.5 * ratio - 0.5) @ np.diag([*ratio, 1.0])
     return ClipTransform(matrix, size, np.arange(256, dtype=np.uint8), np.eye(3, 4))
 
 
 def add_noise(image: Image, std: float, rng: np.random.Generator) -> Image:
-    """An image with sensor noise, its std in levels of 255."""
+    """Add sensor noise to an image. The std is in levels of 255."""
     if std <= 0:
         return image
     grain = (rng.standard_normal((image.shape[0] // 2, image.shape[1], 3), np.float32) * std).astype(np.int8)
-    grain = np.vstack([grain, grain[::-1], grain[:1]])[: image.shape[0]]  # half is sampled: nobody sees the mirror
+    grain = np.vstack([grain, grain[::-1], grain[:1]])[: image.shape[0]]  # mirror one half, which saves time
     out: Image = cv2.add(image, grain, dtype=cv2.CV_8U)
     return out
 
@@ -147,7 +147,7 @@ def paste_objects(
     most: int,
     rng: np.random.Generator,
 ) -> tuple[Image, Labels]:
-    """A frame with up to `most` objects of another: each at its own height, where its size is right, at any x."""
+    """Paste up to `most` objects of another frame: at their own height, where their size fits, and at any x."""
     objects = [(class_id, *box) for class_id in classes for box in _find_objects(other[1], class_id)]
     count = rng.integers(0, most + 1)
     if not objects or not count:

@@ -33,8 +33,8 @@ PALETTE: NDArray[np.uint8] = np.array(list(_CLASSES.values()), np.uint8)
 
 ORIGINAL_FOLDERS = ("*StillsRaw*", "Label*")
 SPLITS = ("train", "val", "test")
-CAMERA_RATE = 30.0  # per second; frame numbers count the camera's frames
-MAX_STEP = 60  # camera frames between neighbors of one video: stills are a second apart, some a little more
+CAMERA_RATE = 30.0  # FPS of the camera, whose frames the frame numbers count
+MAX_STEP = 60  # maximum distance of neighbors in one video, in camera frames; stills are about a second apart
 
 # The 32 colors of the original labels, grouped into the usual 11 classes. Other colors are void.
 ORIGINAL_COLORS = {
@@ -58,12 +58,12 @@ def is_camvid(root: Path) -> bool:
 
 
 def open_camvid(root: str | Path) -> Dataset:
-    """CamVid at `root`: `train/` and `trainannot/` and so on, or `701_StillsRaw_full/` and `LabeledApproved_full/`."""
+    """Open CamVid in SegNet's layout (`train/`, `trainannot/`) or the original (`701_StillsRaw_full/` and so on)."""
     root = Path(root)
     if (root / "train").is_dir() and (root / "trainannot").is_dir():
         present = [split for split in SPLITS if (root / split).is_dir()]
         by_split = {split: _list_pairs(root / split, root / f"{split}annot", "") for split in present}
-        # In SegNet's own files 11 is no class.
+        # In SegNet's files 11 means no class.
         return _make_dataset(by_split, LabelCode(len(CLASS_NAMES), recode={11: IGNORE}))
     images, labels = (_find_folder(root, pattern) for pattern in ORIGINAL_FOLDERS)
     if images is None or labels is None:
@@ -97,7 +97,7 @@ def _list_pairs(images: Path, labels: Path, suffix: str) -> list[tuple[Path, Pat
 
 
 def _make_videos(pairs: list[tuple[Path, Path]], code: LabelCode) -> tuple[Video, ...]:
-    """Pairs by drive, cut where the camera's frame numbers jump."""
+    """Group pairs into videos by drive, cut where the camera's frame numbers jump."""
     drives: dict[str, list[tuple[int, Path, Path]]] = defaultdict(list)
     for image, label in pairs:
         name, number = _parse_name(image.stem)
@@ -116,7 +116,7 @@ def _make_videos(pairs: list[tuple[Path, Path]], code: LabelCode) -> tuple[Video
 
 
 def _choose_split(stem: str) -> str:
-    """SegNet's split of the 701 stills: the 15 Hz part of one drive validates, the dusk drives test."""
+    """SegNet's split of the 701 stills: the 15 Hz part of one drive is val, the dusk drives are test."""
     name, number = _parse_name(stem)
     if name == "0016E5" and 7959 <= number <= 8159 and number % 2:
         return "val"
@@ -124,7 +124,7 @@ def _choose_split(stem: str) -> str:
 
 
 def _parse_name(stem: str) -> tuple[str, int]:
-    """Drive and frame number of a file name."""
+    """Parse the drive and frame number from a file name."""
     match = re.fullmatch(r"([^_]+)_f?(\d+)", stem)
     if match is None:
         raise DataError(f"{stem} is not a CamVid frame: names look like 0016E5_07959")

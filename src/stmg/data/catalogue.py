@@ -13,7 +13,7 @@ from stmg.errors import DataError
 
 
 def is_dataset(path: str | Path) -> bool:
-    """Whether `open_dataset` can open this; if not, it may still be a folder of images."""
+    """True if `open_dataset` can open the path. Otherwise it may still be a folder of images."""
     if str(path).startswith("street:"):
         return True
     root = Path(path)
@@ -24,11 +24,11 @@ def is_dataset(path: str | Path) -> bool:
 
 
 def open_dataset(path: str | Path) -> Dataset:
-    """CamVid, Cityscapes, a folder with a `dataset.yaml`, videos without labels, or `street:0-99`."""
+    """Open CamVid, Cityscapes, a folder with a `dataset.yaml`, videos without labels, or `street:0-99`."""
     if str(path).startswith("street:"):
         return open_streets(str(path))
     if not str(path):
-        raise DataError("no data is given; say where it is with data.path=...")
+        raise DataError("no data is given; set data.path=...")
     root = Path(path)
     if not root.exists():
         raise DataError(f"{root} does not exist")
@@ -40,6 +40,6 @@ def open_dataset(path: str | Path) -> Dataset:
         return open_videos(root)
     if not is_camvid(root):
         raise DataError(
-            f"{root} is no CamVid or Cityscapes and holds no videos; write a {DESCRIPTION} for data of your own"
+            f"{root} is not CamVid or Cityscapes and holds no videos; write a {DESCRIPTION} for your own data"
         )
     return open_camvid(root)

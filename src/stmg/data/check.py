@@ -16,9 +16,9 @@ from stmg.errors import DataError
 from stmg.video.frames import Image
 from stmg.video.overlay import draw_labels
 
-TILE = (180, 240)  # of the contact sheet
+TILE = (180, 240)  # size of a frame in the contact sheet
 TILES, COLUMNS = 12, 4
-LEGEND_CELL = 160  # pixels for the color and the name of a class
+LEGEND_CELL = 160  # width for the color and the name of a class
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class SplitStatistics:
     sizes: tuple[str, ...]
     """Frame sizes as HEIGHTxWIDTH, the most frequent first."""
     class_shares: tuple[float, ...] | None
-    """Of the pixels that have a class; None where nothing is labeled."""
+    """Shares of the pixels that have a class; None if nothing is labeled."""
     ignored_share: float | None
-    """Of all labeled pixels: those without a class."""
+    """Share of all labeled pixels that have no class."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class DatasetCheck:
     class_names: tuple[str, ...]
     splits: dict[str, SplitStatistics]
     problems: tuple[str, ...]
-    """A line for each file that cannot be used."""
+    """One line for each unusable file."""
 
 
 @dataclass
@@ -74,7 +74,7 @@ class _Counts:
 def check_dataset(dataset: Dataset, report: Callable[[str, int, int], None] | None = None) -> DatasetCheck:
     """Read the first frame of each video and every labeled frame with its labels.
 
-    `report` is called with a split, how many labeled frames of it are read, and how many are known to be there.
+    `report` is called with a split, the number of its labeled frames read so far, and their number found so far.
     """
     problems: list[str] = []
     splits = {split: _check_split(dataset, split, problems, report) for split in dataset.splits}
@@ -121,7 +121,7 @@ def _describe_rate(video: Video) -> str:
 
 
 def contact_sheet(dataset: Dataset) -> Image | None:
-    """Frames from all over the dataset, each above its labels, and a legend; None if no frame can be read."""
+    """Sample frames of the dataset, each above its labels, with a legend; None if no frame can be read."""
     tiles = []
     for video, index in _sample_frames(dataset):
         try:

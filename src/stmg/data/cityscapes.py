@@ -1,4 +1,4 @@
-"""Cityscapes, 19 classes, in its own layout: snippets of 30 frames of which the 20th is labeled, or stills alone."""
+"""Cityscapes, 19 classes, in its own layout: snippets of 30 frames, of which the 20th is labeled, or only stills."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from stmg.data.files import FrameFiles, LabelCode
 from stmg.errors import DataError
 from stmg.video.labels import IGNORE
 
-RATE = 17.0  # frames per second of the snippets
-AFTER_LABEL = 10  # frames of a snippet that follow its labeled one
+RATE = 17.0  # FPS of the snippets
+AFTER_LABEL = 10  # number of frames of a snippet after its labeled frame
 SEQUENCES, STILLS, TRUTH = "leftImg8bit_sequence", "leftImg8bit", "gtFine"
 
-# Name, number in the label files, color.
+# Name, value in the label files, color.
 CLASSES = (
     ("road", 7, (128, 64, 128)),
     ("sidewalk", 8, (244, 35, 232)),
@@ -46,7 +46,7 @@ def is_cityscapes(root: Path) -> bool:
 
 
 def open_cityscapes(root: str | Path) -> Dataset:
-    """Cityscapes at `root`; each snippet is a video. In splits without snippets, each labeled still is."""
+    """Open Cityscapes. Each snippet is a video. In splits without snippets, each labeled still is."""
     root = Path(root)
     if not is_cityscapes(root):
         raise DataError(f"{root} is not Cityscapes: it has neither {SEQUENCES}/ nor {STILLS}/")
@@ -83,8 +83,8 @@ def _make_videos(images: Path, truth: Path, code: LabelCode) -> tuple[Video, ...
 
 
 def _cut_snippets(frames: list[tuple[int, Path]], truth: Path) -> list[list[Path]]:
-    """A recording as snippets: cut where frame numbers jump and, as snippets may follow each other, a snippet's end
-    after each labeled frame."""
+    """Cut a recording into snippets: where frame numbers jump, and, because snippets may follow each other, ten frames
+    after each labeled one."""
     snippets: list[list[Path]] = []
     last, end = None, None
     for number, path in frames:

@@ -1,4 +1,4 @@
-"""Clips to train on: each follows from the seed and its number alone, so any run can be resumed anywhere."""
+"""Clips to train on. Each depends only on the seed and its number, so any run can be resumed anywhere."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from stmg.streaming.motion import DisMotion, make_view
 from stmg.video.frames import Frame, Image, check_size
 from stmg.video.labels import MAX_DATASET_CLASSES, Labels
 
-# Pixels of frames that have no labels: an id that no class of a dataset has. Outside the frame it is 255 there too.
+# Class id of frames without labels, which no class of a dataset has. Pixels outside the frame are 255 there too.
 UNLABELED = MAX_DATASET_CLASSES
-MIN_VIDEO_RATE = 5.0  # frames per second below which neighbors are not adjacent frames, and clips are made from stills
+MIN_VIDEO_RATE = 5.0  # FPS below which neighbors are not adjacent frames, so clips are made from stills
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Data:
     """The data to train on."""
 
     path: str = ""
-    """CamVid, Cityscapes, a folder of your own (see `stmg data check --help`), or rendered streets, `street:0-99`."""
+    """CamVid, Cityscapes, your own folder (see `stmg data check --help`), or rendered streets, `street:0-99`."""
     train: str = "train"
-    """The split that is trained on."""
+    """The split to train on."""
     val: str = "val"
-    """The split that is evaluated on; empty for none."""
+    """The split to evaluate on. Empty: no evaluation."""
     size: tuple[int, int] = (360, 480)
     """(H, W) that the network is meant for and evaluated at."""
     storage_scale: float = 1.5
@@ -40,15 +40,15 @@ class Data:
     length: int = 1
     """Frames in a clip: 1 for the base network, 2 or more for STMG."""
     stride: int = 1
-    """Frames of a real video from one frame of a clip to the next."""
+    """Distance between the frames of a clip in a real video."""
     unlabeled: tuple[str, ...] = ()
-    """Videos or datasets whose own labels, if any, are not used: a teacher gives them."""
+    """Videos or datasets whose own labels are not used. A teacher labels them."""
     movable_classes: tuple[str, ...] = ("car", "pedestrian", "bicyclist", "person", "rider", "truck", "bus", "bicycle")
-    """Classes whose objects may move on their own where clips are made from stills; those that the data has."""
+    """Classes whose objects may move on their own in clips made from stills, if the data has them."""
     cache_gb: float = 6.0
-    """Gigabytes of decoded frames to hold in memory; others are read again each time."""
+    """Gigabytes of decoded frames to keep in memory. Other frames are read again each time."""
     workers: int = 0
-    """Processes that prepare batches; 0 prepares them in the training process."""
+    """Processes that prepare batches. 0: the training process prepares them."""
 
     def __post_init__(self) -> None:
         require(1 <= self.length <= 1000, "data.length is from 1 to 1000", self.length)
@@ -66,9 +66,9 @@ class TrainingClip(NamedTuple):
     images: NDArray[np.uint8]
     """(T, H, W, 3) RGB."""
     labels: NDArray[np.uint8]
-    """(T, H, W) class ids, 255 where there is none, `UNLABELED` all over frames without labels."""
+    """(T, H, W) class ids: 255 for pixels without a class, `UNLABELED` for frames without labels."""
     flows: NDArray[np.float32]
-    """(T - 1, h, w, 2): flow from each frame to the one before; see `stmg.streaming.motion`."""
+    """(T - 1, h, w, 2): flow from each frame to the one before. See `stmg.streaming.motion`."""
 
 
 class FrameId(NamedTuple):
@@ -81,7 +81,7 @@ class FrameId(NamedTuple):
 
 
 class TrainingClips:
-    """Clip `number` of an endless series: an epoch is every labeled frame once, in an order of its own."""
+    """An endless series of clips by number. An epoch has every labeled frame once, in its own order."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class TrainingClips:
         self._flow: DisMotion | None = None
 
     def __len__(self) -> int:
-        """Clips in an epoch: every labeled frame, and at most as many without labels."""
+        """Number of clips in an epoch: every labeled frame, and at most as many unlabeled ones."""
         labeled, unlabeled = len(self.labeled_frames), len(self.unlabeled_frames)
         return labeled + min(unlabeled, labeled or unlabeled)
 
@@ -132,7 +132,7 @@ class TrainingClips:
         return TrainingClip(frames, truths, self._estimate_flows(frames))
 
     def class_shares(self, num_classes: int) -> NDArray[np.float64]:
-        """The share of the labeled pixels that each class has, over a sample of the frames."""
+        """Share of each class in the labeled pixels, over a sample of the frames."""
         counts = np.zeros(256, np.int64)
         for frame in self.labeled_frames[:: max(1, len(self.labeled_frames) // 200)]:
             _, labels = self._read(frame)
@@ -141,7 +141,7 @@ class TrainingClips:
         return shares
 
     def _choose_frame(self, epoch: int, position: int) -> FrameId:
-        """The frame that a clip ends with, or, where it is made from a still, is made from."""
+        """The last frame of a clip, or the still that it is made from."""
         rng = np.random.default_rng((self.seed, epoch))
         num_unlabeled = len(self) - len(self.labeled_frames)
         sample = rng.permutation(len(self.unlabeled_frames))[:num_unlabeled]
@@ -151,7 +151,7 @@ class TrainingClips:
     def _read_recorded(
         self, last: FrameId, transform: ClipTransform, rng: np.random.Generator
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Frames of a real video up to the last; closer together near its start."""
+        """Read frames of a real video up to the last, closer together near its start."""
         length = self.data.length
         step = self.data.stride * int(rng.integers(1, self.motion.max_gap + 1)) if length > 1 else 1
         frames = [last._replace(position=max(0, last.position - step * back)) for back in reversed(range(length))]
@@ -160,7 +160,7 @@ class TrainingClips:
         return images, np.stack([transform.labels(labels) for _, labels in pairs])
 
     def _read_still(self, frame: FrameId, rng: np.random.Generator) -> tuple[Image, Labels]:
-        """A frame that stands alone, perhaps with objects of another one pasted into it."""
+        """Read a single frame, possibly with pasted objects of another frame."""
         still = self._read(frame)
         if not self.augment.paste or not self.labeled_frames:
             return still
@@ -168,7 +168,7 @@ class TrainingClips:
         return paste_objects(still, other, self.pasteable, self.augment.paste, rng)
 
     def _read(self, frame: FrameId) -> tuple[Image, Labels]:
-        """A frame of a video and its labels in the stored size."""
+        """Read a frame of a video and its labels at the stored size."""
         if frame in self._cache:
             return self._cache[frame]
         video = self.videos[frame.video]
@@ -181,7 +181,7 @@ class TrainingClips:
         return image, truth
 
     def __getstate__(self) -> dict[str, object]:
-        """For a loader's process: decoded frames are not sent along."""
+        """State for a loader process, without decoded frames."""
         return {**self.__dict__, "_cache": {}, "_flow": None}
 
     def _estimate_flows(self, frames: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -194,12 +194,12 @@ class TrainingClips:
 
 
 def is_moving(video: Video) -> bool:
-    """Whether neighbors in a video are adjacent frames, not stills taken now and then."""
+    """True if neighbors in a video are adjacent frames rather than stills taken now and then."""
     return video.rate is not None and video.rate >= MIN_VIDEO_RATE
 
 
 def clip_numbers(step: int, last: int, batch: int, rank: int = 0, ranks: int = 1) -> Iterator[list[int]]:
-    """Numbers of the clips of each step from `step` up to `last`; ranks share a step's batch between them."""
+    """Yield the numbers of the clips of each step from `step` up to `last`. Ranks share the batch of a step."""
     share = batch // ranks
     for current in range(step, last):
         first = current * batch + rank * share

@@ -15,26 +15,26 @@ from stmg.video.labels import Labels
 
 
 class Video(Protocol):
-    """Frames of one drive in order, some of them labeled, wherever they come from."""
+    """Ordered frames of one drive from any source, some of them labeled."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def rate(self) -> float | None:
-        """Frames per second; None if they are stills or it is unknown."""
+        """FPS; None if unknown, or if the frames are stills."""
 
     @property
     def labeled(self) -> Sequence[int]:
-        """Indices of the frames that have labels."""
+        """Indices of the labeled frames."""
 
     def __len__(self) -> int: ...
 
     def image(self, index: int, size: tuple[int, int] | None = None) -> Image:
-        """RGB (H, W, 3), resized to `size` if given."""
+        """Read a frame as RGB (H, W, 3), resized to `size` if given."""
 
     def truth(self, index: int, size: tuple[int, int] | None = None) -> Labels | None:
-        """Labels (H, W) of a frame, checked, or None if it has none."""
+        """Read and check the labels (H, W) of a frame; None if it has none."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Dataset:
 
     @property
     def training_videos(self) -> tuple[Video, ...]:
-        """Videos of the split `train`, or all where there is none: no network learns from frames it is scored on."""
+        """Videos of the split `train`, or all if there is none, so that no network is scored on what it learned."""
         splits = [self.splits["train"]] if "train" in self.splits else list(self.splits.values())
         return tuple(video for split in splits for video in split)
 
     def labeled(self, split: str) -> Iterator[tuple[Video, int]]:
-        """Every labeled frame of a split as (video, index)."""
+        """Yield every labeled frame of a split as (video, index)."""
         for video in self.videos(split):
             for index in video.labeled:
                 yield video, index

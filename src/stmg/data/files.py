@@ -1,4 +1,4 @@
-"""Videos on disk, as image files or as a video file, with label files: read with errors that name the file."""
+"""Videos as image files or a video file, with label files. Errors name the file."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from stmg.video.labels import IGNORE, MAX_DATASET_CLASSES, Labels, resize_labels
 from stmg.video.random_access import IndexedVideo
 from stmg.video.readers import check_claimed_size, quiet_opencv
 
-_BYTE_WEIGHTS = np.array([65536, 256, 1], np.uint32)  # a color as one number, quicker to compare
+_BYTE_WEIGHTS = np.array([65536, 256, 1], np.uint32)  # convert a color to one number, which is faster to compare
 
 
 @dataclass(frozen=True)
 class LabelCode:
-    """How a dataset's label files are read."""
+    """Encoding of a dataset's label files."""
 
     num_classes: int
     recode: dict[int, int] = field(default_factory=dict, repr=False)
-    """Classes of values in the files that are not class numbers themselves; 255 is ignored."""
+    """Classes of values in the files that are not class numbers. 255 is ignored."""
     colors: dict[tuple[int, int, int], int] = field(default_factory=dict, repr=False)
-    """Classes of colors, where the files hold colors; colors that are not listed are ignored."""
+    """Classes of colors, if the files hold colors. Other colors are ignored."""
 
     def read(self, path: Path) -> Labels:
-        """Labels (H, W) of a file, every one a class or 255."""
+        """Read labels (H, W) from a file. Every pixel is a class or 255."""
         values = read_labels(path)
         if self.colors:
             return _decode_colors(values, self.colors, path)
@@ -57,12 +57,12 @@ class LabelCode:
 
 @dataclass(frozen=True)
 class FrameFiles:
-    """A video as image files in order, some with a label file."""
+    """A video as ordered image files, some with a label file."""
 
     name: str
     frames: tuple[Path, ...]
     labels: tuple[Path | None, ...]
-    """One per frame; None where there is none."""
+    """One for each frame; None if it has no labels."""
     code: LabelCode
     rate: float | None = None
 
@@ -94,7 +94,7 @@ class FrameFiles:
 
 @dataclass(frozen=True)
 class VideoFile:
-    """A video file, some of whose frames have a label file."""
+    """A video file. Some of its frames have a label file."""
 
     path: Path
     labels: dict[int, Path] = field(default_factory=dict)
@@ -138,10 +138,10 @@ class VideoFile:
 
 
 def read_image(path: Path, size: tuple[int, int] | None = None) -> Image:
-    """An image file as RGB (H, W, 3)."""
+    """Read an image file as RGB (H, W, 3)."""
     check_claimed_size(path)
     with quiet_opencv():
-        image = cv2.imread(str(path), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)  # labels know none either
+        image = cv2.imread(str(path), cv2.IMREAD_COLOR | cv2.IMREAD_IGNORE_ORIENTATION)  # as for the labels
     if image is None:
         raise DataError(f"{path} cannot be read as an image" if path.exists() else f"{path} does not exist")
     rgb: Image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
@@ -149,23 +149,23 @@ def read_image(path: Path, size: tuple[int, int] | None = None) -> Image:
 
 
 def image_size(path: Path) -> tuple[int, int]:
-    """(height, width) from the file's header alone."""
+    """Read (height, width) from the file's header."""
     check_claimed_size(path)
     try:
         with PillowImage.open(path) as image:
             return image.height, image.width
-    except (OSError, SyntaxError, ValueError):  # whatever Pillow raises
+    except (OSError, SyntaxError, ValueError):  # all that Pillow may raise
         raise DataError(f"{path} cannot be read as an image" if path.exists() else f"{path} does not exist") from None
 
 
 def read_labels(path: Path) -> NDArray[np.uint8]:
-    """A label file's values as stored, (H, W) class numbers or palette indices, or (H, W, 3) colors."""
+    """Read the values of a label file: (H, W) class numbers or palette indices, or (H, W, 3) colors."""
     check_claimed_size(path)
     try:
         with PillowImage.open(path) as image:
-            # A palette image holds class numbers; OpenCV would give back their colors.
+            # A palette image holds class numbers. OpenCV would return its colors.
             values = np.asarray(image)
-    except (OSError, SyntaxError, ValueError):  # whatever Pillow raises
+    except (OSError, SyntaxError, ValueError):  # all that Pillow may raise
         raise DataError(f"{path} cannot be read as labels" if path.exists() else f"{path} does not exist") from None
     if values.dtype != np.uint8:
         raise DataError(f"{path} holds {values.dtype} values; label files are 8-bit PNGs of class numbers")

@@ -1,4 +1,4 @@
-"""Data of your own: images or videos and label PNGs, described by a `dataset.yaml`; and videos without labels."""
+"""Your own data: images or videos with label PNGs, described by a `dataset.yaml`; and videos without labels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ClassEntry:
 
     name: str
     color: tuple[int, int, int] | None = None
-    """RGB; one is chosen if there is none."""
+    """RGB. None: chosen automatically."""
 
     def __post_init__(self) -> None:
         valid = self.color is None or all(0 <= value <= 255 for value in self.color)
@@ -38,11 +38,11 @@ class VideoEntry:
     """A video of `dataset.yaml`."""
 
     frames: str
-    """A folder of images in order, or a video file."""
+    """A folder of ordered images, or a video file."""
     labels: str = ""
-    """A folder of PNGs of class numbers: named as the images, or, for a video file, by the number of the frame."""
+    """A folder of PNGs of class numbers, named like the images, or for a video file by the number of the frame."""
     rate: float | None = None
-    """Frames per second, for a folder of images; leave it out for stills."""
+    """FPS of a folder of images. Leave it out for stills."""
 
     def __post_init__(self) -> None:
         require(self.rate is None or self.rate > 0, "rate is above 0", self.rate)
@@ -50,7 +50,7 @@ class VideoEntry:
 
 @dataclass(frozen=True)
 class Description:
-    """What `dataset.yaml` holds."""
+    """Content of `dataset.yaml`."""
 
     classes: tuple[ClassEntry, ...]
     train: tuple[VideoEntry, ...] = ()
@@ -58,35 +58,35 @@ class Description:
     test: tuple[VideoEntry, ...] = ()
     name: str = ""
     ignore: int = IGNORE
-    """The value of pixels without a class."""
+    """Value of pixels without a class."""
 
 
 def is_video(path: Path) -> bool:
-    """Whether this is a video file; .ts is also the suffix of text files of other programs."""
+    """True for a video file. The suffix .ts is also used for text files, so their first byte is checked."""
     if not path.is_file() or path.suffix.lower() not in VIDEO_SUFFIXES:
         return False
     if path.suffix.lower() != ".ts":
         return True
     with path.open("rb") as file:
-        return file.read(1) in (b"G", b"")  # with which each packet of a transport stream begins
+        return file.read(1) in (b"G", b"")  # the first byte of each packet of a transport stream
 
 
 def open_videos(path: Path) -> Dataset:
-    """A video without labels, or a folder of them, all in the split `all`."""
+    """Open a video without labels, or a folder of them, as the split `all`."""
     files = [path] if path.is_file() else sorted(entry for entry in path.iterdir() if is_video(entry))
     videos: tuple[Video, ...] = tuple(VideoFile(file) for file in files)
     return Dataset(path.name, (), np.zeros((0, 3), np.uint8), {"all": videos})
 
 
 def open_images(path: Path) -> Dataset:
-    """A folder of images without labels, as stills, in the split `all`."""
+    """Open a folder of images without labels, as stills, in the split `all`."""
     images = _list_images(path)
     video = FrameFiles(path.name, images, (None,) * len(images), LabelCode(MAX_DATASET_CLASSES))
     return Dataset(path.name, (), np.zeros((0, 3), np.uint8), {"all": (video,)})
 
 
 def open_folder(path: str | Path) -> Dataset:
-    """The dataset that `dataset.yaml` in a folder describes."""
+    """Open the dataset that a folder's `dataset.yaml` describes."""
     path = Path(path)
     file = path if path.is_file() else path / DESCRIPTION
     description = _read_description(file)
@@ -113,7 +113,7 @@ def _read_description(file: Path) -> Description:
     if "classes" not in content:
         raise DataError(f"{file} needs a list of classes")
     for key, short in (("classes", "name"), ("train", "frames"), ("val", "frames"), ("test", "frames")):
-        # A bare word stands for an entry with nothing but that, and an entry for a list of one.
+        # A bare string stands for an entry with only that field, and a single entry for a list of one.
         entries = content.get(key) or []
         entries = entries if isinstance(entries, list) else [entries]
         content[key] = [{short: entry} if isinstance(entry, str) else entry for entry in entries]

@@ -1,4 +1,4 @@
-"""Clips from stills: a moving camera and objects that move on their own, with labels that are exact on every frame."""
+"""Clips from stills: the camera and some objects are moved, and the labels are exact on every frame."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from stmg.errors import require
 from stmg.video.frames import Image
 from stmg.video.labels import IGNORE, Labels
 
-MIN_OBJECT, MAX_OBJECT = 0.0005, 0.1  # objects worth moving, as shares of the frame
-FILL_SCALE = 4  # holes are filled at a fraction of the size: the background of an object is a guess anyway
+MIN_OBJECT, MAX_OBJECT = 0.0005, 0.1  # sizes of moved objects, as shares of the frame
+FILL_SCALE = 4  # holes are filled at a fraction of the size, as the background of an object is a guess anyway
 
 
 @dataclass(frozen=True)
 class SimulatedMotion:
-    """How the camera and objects move where clips are made from stills; per frame, as fractions of the frame."""
+    """Motion of the camera and of objects in clips made from stills, per frame, as fractions of the frame."""
 
     zoom: float = 0.03
     pan: float = 0.02
     roll: float = 0.3
-    """Degrees."""
+    """In degrees."""
     tilt: float = 0.02
-    """Perspective: how much an edge of the frame shrinks."""
+    """Perspective: how much one edge of the frame shrinks."""
     object_speed: float = 0.03
-    """Largest speed of objects that move on their own."""
+    """Maximum speed of objects that move on their own."""
     max_objects: int = 3
     max_gap: int = 4
-    """A step of a clip stands for one to this many frames, sampled."""
+    """Maximum step of a clip in frames. Each step samples from 1 to this."""
 
     def __post_init__(self) -> None:
         require(0 <= self.max_objects <= 1000, "motion.max_objects is from 0 to 1000", self.max_objects)
@@ -40,19 +40,19 @@ class SimulatedMotion:
 
 @dataclass(frozen=True)
 class Cutout:
-    """An object taken out of a still."""
+    """An object cut out of a still."""
 
     opaque: NDArray[np.uint8]
-    """(H, W): 255 where the object is."""
+    """(H, W): 255 inside the object."""
     velocity: tuple[float, float]
-    """Pixels per frame, x and y."""
+    """Pixels per frame in x and y."""
     growth: float
     """Relative change of size per frame."""
     foot: tuple[float, float]
-    """The middle of its lower edge, about which it grows."""
+    """Middle of the lower edge, about which the object grows."""
 
     def at(self, time: float) -> Matrix:
-        """Where its pixels are after some frames."""
+        """Transform of the object's pixels after some frames."""
         scale = float(np.exp(self.growth * time))
         (x, y), (right, down) = self.foot, self.velocity
         return np.array(
@@ -69,7 +69,7 @@ def clip_from_still(
     transform: ClipTransform,
     rng: np.random.Generator,
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Frames (T, h, w, 3) and labels (T, h, w), seen through `transform`; one of the frames is the still itself."""
+    """Make frames (T, h, w, 3) and labels (T, h, w), seen through `transform`. One frame is the still itself."""
     step = rng.integers(1, motion.max_gap + 1)
     times = step * (np.arange(length) - rng.integers(0, length))
     camera = _Camera(motion, image.shape[:2], rng)
@@ -90,7 +90,7 @@ def clip_from_still(
 
 
 class _Camera:
-    """A smooth motion: even zoom, pan, roll and tilt about a point of the frame."""
+    """Smooth camera motion: constant zoom, pan, roll and tilt about a point of the frame."""
 
     def __init__(self, motion: SimulatedMotion, size: tuple[int, ...], rng: np.random.Generator) -> None:
         height, width = size[:2]
@@ -137,7 +137,7 @@ def _cut_out(
 
 
 def _remove(image: Image, labels: Labels, cutouts: list[Cutout]) -> tuple[Image, Labels]:
-    """Remove the objects from a still, and fill the holes from around them."""
+    """Remove objects from a still, and fill the holes from their surroundings."""
     if not cutouts:
         return image, labels
     hole = np.maximum.reduce([cutout.opaque for cutout in cutouts])
@@ -147,7 +147,7 @@ def _remove(image: Image, labels: Labels, cutouts: list[Cutout]) -> tuple[Image,
     coarse_hole = cv2.dilate(cv2.resize(wide, small, interpolation=cv2.INTER_NEAREST), np.ones((3, 3), np.uint8))
     filled = cv2.resize(cv2.inpaint(coarse, coarse_hole, 3, cv2.INPAINT_TELEA), image.shape[1::-1])
     background = np.where(wide[..., None] > 0, filled, image)
-    # Each pixel of the hole takes the label of the nearest pixel outside; ignored pixels lend nothing.
+    # Give each pixel of the hole the label of the nearest pixel outside it that is not ignored.
     unknown = ((hole > 0) | (labels == IGNORE)).astype(np.uint8)
     if unknown.all():
         return background, labels
@@ -158,7 +158,7 @@ def _remove(image: Image, labels: Labels, cutouts: list[Cutout]) -> tuple[Image,
 
 
 def _blend(frame: Image, over: Image, cover: NDArray[np.uint8]) -> None:
-    """Blend a picture over a frame, in place, by the opacity `cover`; only the rows and columns it touches."""
+    """Blend a picture over a frame in place, by the opacity `cover`. Only the touched rows and columns are computed."""
     rows, columns = np.flatnonzero(cover.any(1)), np.flatnonzero(cover.any(0))
     if not rows.size:
         return
