@@ -126,7 +126,7 @@ def test_the_number_of_pairs_may_follow_from_the_time_and_an_interrupted_run_goe
 
 def test_a_video_too_short_to_check_on_is_refused_before_anything_is_learned(tmp_path):
     (short,) = streets(6, SIZE).videos("val")[:1]
-    with pytest.raises(DataError, match="nothing is left to check a corrector on: give a longer video, or several"):
+    with pytest.raises(DataError, match="no frames are left to check a corrector on; give a longer video, or several"):
         train_corrector(segmenter(), [short], tmp_path, FEW, CPU)
 
 

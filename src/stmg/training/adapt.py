@@ -1,4 +1,4 @@
-"""Adapt a model: train a corrector on a user's own videos, without labels, and write it beside the model."""
+"""Adapt a model: train a corrector on the user's own videos, without labels, and write it beside the model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stmg.training.corrector_run import PAIRS, Adapted, AdaptSettings, OnPhase, 
 from stmg.training.run_folder import RECIPE, STATE
 from stmg.video.normalization import Normalization
 
-RUN = "adapt"  # folder of a run, in that of the model
+RUN = "adapt"  # folder of a run, inside the folder of the model
 
 
 def adapt(
@@ -34,22 +34,22 @@ def adapt(
 ) -> Adapted:
     """Train a corrector for a model on videos without labels, and write both into a folder.
 
-    model: a name as `stmg.load` takes it, or a spec; with a `corrector` it goes on from that one, else from ImageNet.
-    on: videos, folders of videos or of images, or datasets, whose labels are not looked at.
-    settings: how; the defaults take about 15 minutes on two cores.
+    model: a name as in `stmg.load`, or a spec. Its `corrector`, if given, is trained further; else start from ImageNet.
+    on: videos, folders of videos or of images, or datasets. Their labels are not used.
+    settings: how to train. The defaults take about 15 minutes on two cores.
 
         stmg.adapt("lite0-camvid", "drive.mp4", "lite0-adapted")
         segmenter = stmg.load("lite0-adapted")
     """
     spec = open_adapted(as_spec(model))
-    identity = identify(spec)  # first of all: it takes the packages that copying the model will take
+    identity = identify(spec)  # do this first: it needs the same packages as copying the model later
     folder = Path(out)
     run_folder = folder / RUN
-    if not is_export(spec.name):  # an export is copied over one
+    if not is_export(spec.name):  # an export may be copied over an export
         refuse_export(folder)
     segmenter = resolve(spec.with_options(corrector="none"))
     videos = list_videos([on] if isinstance(on, str | Path) else on)
-    start = spec.options.get("corrector", "none")  # one beside the model is not gone on from
+    start = spec.options.get("corrector", "none")  # a corrector beside the model is not trained further
     adapted = train_corrector(
         segmenter,
         videos,
@@ -65,7 +65,7 @@ def adapt(
     if adapted.check.helps:
         _copy_model(spec, folder)
         _move_corrector(run_folder / LAST, folder)
-    # Nothing is left to resume; the log stays.
+    # Nothing is left to resume. Keep the log.
     for part in (PAIRS, LAST):
         shutil.rmtree(run_folder / part, ignore_errors=True)
     for name in (STATE, RECIPE):
@@ -74,7 +74,7 @@ def adapt(
 
 
 def list_videos(sources: Sequence[str | Path]) -> list[Video]:
-    """All videos of some sources, a folder of images among them; of datasets with splits, those to train on."""
+    """List all videos of some sources, including folders of images. Of datasets with splits: the training videos."""
     videos: list[Video] = []
     for source in sources:
         is_plain = Path(source).is_dir() and not is_dataset(source)
@@ -83,8 +83,8 @@ def list_videos(sources: Sequence[str | Path]) -> list[Video]:
 
 
 def identify(spec: ModelSpec) -> str:
-    """The weights of a model, and the corrector to go on from: another file, or one that was written since, is
-    another model."""
+    """Identify the weights of a model and of the corrector to train further. A different or newer file is another
+    model."""
     spec = spec.with_options(corrector=spec.options.get("corrector", "none"))
     files = [*list_model_files(spec), *list_companion_files(spec)]
     stamps = [f"{file.resolve()} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files if file.is_file()]
@@ -107,7 +107,7 @@ def _describe_graph(spec: ModelSpec) -> GraphModel | None:
 
 
 def _copy_model(spec: ModelSpec, folder: Path) -> None:
-    """Copy the files of a model, where it is a file or a folder."""
+    """Copy the files of a model that is a file or a folder."""
     files = list_model_files(spec)
     for file in files:
         target = folder / file.relative_to(files[0].parent)
@@ -117,8 +117,8 @@ def _copy_model(spec: ModelSpec, folder: Path) -> None:
 
 
 def _move_corrector(source: Path, folder: Path) -> None:
-    """Put the files of a corrector into a folder, in place of those of an earlier one."""
-    for name in reversed(FILES):  # the card, which makes it a corrector, at the end
+    """Move the files of a corrector into a folder, replacing those of an earlier one."""
+    for name in reversed(FILES):  # move the card last, as it makes the files a corrector
         if (source / name).is_file():
             os.replace(source / name, folder / name)
         else:

@@ -31,11 +31,11 @@ from stmg.video.frames import Image
 from stmg.video.labels import IGNORE, Labels
 from stmg.video.overlay import draw_labels
 
-ROWS = 3  # frames in a picture
+ROWS = 3  # number of frames in a picture
 
 
 class BaseTraining(SegmentationTraining):
-    """Losses of a network that segments single frames: the last of each clip."""
+    """Losses of a network that segments single frames: the last frame of each clip."""
 
     def __init__(
         self, network: nn.Module, loss: Loss, class_weights: Tensor | None = None, teacher: nn.Module | None = None
@@ -44,7 +44,7 @@ class BaseTraining(SegmentationTraining):
 
     def forward(self, batch: ClipBatch) -> Losses:
         image, labels = self.normalize(batch.images[:, -1]), batch.labels[:, -1]
-        labels = labels.masked_fill(labels == UNLABELED, IGNORE)  # from those frames only the teacher is learned
+        labels = labels.masked_fill(labels == UNLABELED, IGNORE)  # unlabeled frames are only for the teacher
         size = labels.shape[-2:]
         output = self.network(image)
         logits = find_logits(output)
@@ -55,7 +55,7 @@ class BaseTraining(SegmentationTraining):
             total = total + self.loss.auxiliary * losses["auxiliary"]
         teacher_logits = self.teach(image)
         if teacher_logits is not None:
-            # At the teacher's own size, and from the network's own: at the labels' size it would say no more.
+            # Compare at the teacher's own size: upsampling to the labels' size would add no information.
             student = upsample(logits, teacher_logits.shape[-2:])
             losses["distillation"] = distillation_loss(student, teacher_logits, self.loss.temperature).mean()
             total = total + self.loss.distill * losses["distillation"]
@@ -63,7 +63,7 @@ class BaseTraining(SegmentationTraining):
 
 
 class BaseStage(SegmentationStage):
-    """A network that segments single frames."""
+    """The stage that trains a network for single frames."""
 
     def __init__(self, recipe: Recipe, dataset: Dataset, clips: TrainingClips) -> None:
         super().__init__(recipe, dataset, clips)
@@ -75,7 +75,7 @@ class BaseStage(SegmentationStage):
 
     @torch.inference_mode()
     def evaluate(self, network: nn.Module, device: torch.device) -> Figures:
-        """mIoU on every labeled frame of the validation split."""
+        """Compute the mIoU on every labeled frame of the validation split."""
         network = self._plain(network).to(device)
         counts = ConfusionMatrix(self.dataset.num_classes)
         for video, index in self._labeled_frames():
@@ -85,7 +85,7 @@ class BaseStage(SegmentationStage):
 
     @torch.inference_mode()
     def draw(self, network: nn.Module, device: torch.device) -> Image | None:
-        """Image, labels and truth of three frames."""
+        """Draw image, labels and truth of three frames."""
         network = self._plain(network).to(device)
         rows = []
         frames = self._labeled_frames()
@@ -97,12 +97,12 @@ class BaseStage(SegmentationStage):
         return np.vstack(rows) if rows else None
 
     def finish(self, network: nn.Module) -> tuple[AcceleratedNetwork, Card]:
-        """Gated, ready for video."""
+        """Gate the network, ready for video."""
         example = torch.zeros(1, 3, *self.recipe.data.size)
         return accelerate(self._plain(network), example, timed=False), self.make_card(self.recipe.network)
 
     def _plain(self, network: nn.Module) -> nn.Module:
-        """A copy as it is meant to be used: without its auxiliary head, class weights undone as the recipe says."""
+        """A copy for inference: without auxiliary head, and with class weights undone as the recipe says."""
         plain = build(self.recipe.network, self.dataset.num_classes)
         load_foreign(plain, network.state_dict())
         weights, share = self.training.class_weights, self.recipe.loss.undo_class_weights
@@ -128,7 +128,7 @@ class BaseStage(SegmentationStage):
 
 
 def _find_tensors(pretrained: str) -> str:
-    """The file of tensors that a recipe names, itself or as a checkpoint."""
+    """The file of tensors that a recipe names directly or as a checkpoint."""
     if pretrained == "imagenet" or Path(pretrained).is_file():
         return pretrained
     return str(find_checkpoint(pretrained) / WEIGHTS)

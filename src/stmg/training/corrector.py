@@ -1,4 +1,4 @@
-"""The stage of `adapt`: a corrector, trained on pairs of frames and checked on clips that were held out."""
+"""The stage of `adapt`: train a corrector on pairs of frames, and check it on held-out clips."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 LAST = "last"  # the checkpoint in the folder of a run
 EMA_DECAY = 0.99
-WRONG_WEIGHT = 3.0  # how much more a cell counts where the warped labels are wrong, or next to it
-GAIN, TINT, SHIFT = 0.25, 0.08, 20.0  # how far colors are changed: contrast, each channel of it, brightness in levels
-DEFAULT_SHAPE = Shape(32, 5, 1)  # of the corrector of a network whose cost is not known
-MAX_CHANGE_LEFT = 0.98  # of the change without a corrector; one that leaves more is no help
+WRONG_WEIGHT = 3.0  # extra weight of cells at or next to wrong warped labels
+GAIN, TINT, SHIFT = 0.25, 0.08, 20.0  # strength of color changes: contrast, contrast per channel, brightness in levels
+DEFAULT_SHAPE = Shape(32, 5, 1)  # shape of the corrector if the cost of the network is unknown
+MAX_CHANGE_LEFT = 0.98  # a corrector helps if it leaves less than this share of the change
 
 
 def corrector_optimizer(learning_rate: float) -> Optimizer:
-    """How a corrector is trained; its encoder, which starts from ImageNet, at a quarter of the rate."""
+    """Optimizer settings of a corrector. Its encoder, which starts from ImageNet, trains at a quarter of the rate."""
     return Optimizer(
         learning_rate=learning_rate,
         encoder=0.25,
@@ -50,25 +50,25 @@ def corrector_optimizer(learning_rate: float) -> Optimizer:
 
 
 class PairBatch(NamedTuple):
-    """Pairs of one size, on one device."""
+    """Pairs of one size on one device."""
 
     image: Tensor
     """(N, H, W, 3), from 0 to 255."""
     before: Tensor
-    """(N, H, W, 3): another frame, warped onto it."""
+    """(N, H, W, 3): another frame, warped onto the image."""
     warped: Tensor
-    """(N, C, h, w): its logits, warped."""
+    """(N, C, h, w): the logits of that frame, warped."""
     teacher: Tensor
     """(N, C, h, w): the network's logits of the image."""
 
 
 class CorrectorTraining(TrainingModule):
-    """The losses of a corrector: how far its logits are from the teacher's."""
+    """Loss of a corrector: the divergence of its logits from the teacher's."""
 
     network: Corrector
 
     def forward(self, batch: PairBatch) -> Losses:
-        """Also `wrong`, the share of cells whose best class is still another than the teacher's."""
+        """Also return `wrong`: the share of cells whose best class differs from the teacher's."""
         teacher = batch.teacher
         wrong = (batch.warped.argmax(1) != teacher.argmax(1)).float()
         weight = 1 + WRONG_WEIGHT * F.max_pool2d(wrong[:, None], 3, 1, 1)[:, 0]
@@ -79,7 +79,7 @@ class CorrectorTraining(TrainingModule):
 
 
 class Difference(NamedTuple):
-    """Shares of the pixels on which labels differ from the network's."""
+    """Shares of the pixels at which labels differ from the network's."""
 
     uncorrected: float = 0.0
     """With motion alone."""
@@ -87,18 +87,18 @@ class Difference(NamedTuple):
 
     @property
     def is_less(self) -> bool:
-        """Whether the corrector helps."""
+        """True if the corrector helps."""
         return self.corrected < MAX_CHANGE_LEFT * self.uncorrected
 
 
 class Check(NamedTuple):
-    """Figures of a corrector on clips that were held out."""
+    """Results of a corrector on held-out clips."""
 
     clips: int
     carried: Difference
-    """From one computed frame, as online and realtime."""
+    """Carried from one computed frame, as in online and realtime."""
     between: Difference
-    """From a computed frame on each side, as those that offline mode corrects."""
+    """Carried from a computed frame on each side, as in offline mode."""
 
     @property
     def helps(self) -> bool:
@@ -119,22 +119,22 @@ class Check(NamedTuple):
 
 @dataclass
 class CorrectorStage:
-    """A corrector of carried frames, whose teacher is the whole network."""
+    """A corrector for carried frames. Its teacher is the whole network."""
 
     training: CorrectorTraining
     store: PairStore
     num_pairs: int
-    """That were put into the store."""
+    """Number of pairs put into the store."""
     clips: UnlabeledClips
     runtime: Runtime
     batch: int
     seed: int
     num_checks: int
-    """Clips held out to check it on, at most."""
+    """Maximum number of held-out clips to check the corrector on."""
     on_check: Callable[[int], None]
-    """Called after each of them."""
+    """Called after each of these clips."""
     card: CorrectorCard
-    """Its card; the check completes it."""
+    """Card of the corrector. The check completes it."""
 
     def load_batches(self, fabric: Fabric, step: int, steps: int) -> Iterator[PairBatch]:
         for number in range(step, steps):
@@ -143,14 +143,14 @@ class CorrectorStage:
             yield PairBatch(*vary_colors(image, before, rng), warped, teacher)
 
     def sample(self, rng: np.random.Generator, device: torch.device) -> PairBatch:
-        """Some of the pairs, their colors as they are."""
+        """Sample some of the pairs, with unchanged colors."""
         return PairBatch(*(tensor.to(device) for tensor in self.store.sample(self.num_pairs, self.batch, rng)))
 
     def evaluate(self, network: nn.Module, device: torch.device) -> Figures:
-        """Compare with motion alone on clips that were held out."""
+        """Compare with motion alone on held-out clips."""
         assert isinstance(network, Corrector)
         corrector = TorchCorrector(network, device)
-        differences: tuple[list[tuple[float, float]], list[tuple[float, float]]] = ([], [])  # by the number of sides
+        differences: tuple[list[tuple[float, float]], list[tuple[float, float]]] = ([], [])  # by number of sides
         num_clips = 0
         for number in range(self.num_checks):
             clip = self.clips.get_held_out(number)
@@ -173,7 +173,7 @@ class CorrectorStage:
         return None
 
     def save(self, network: nn.Module, folder: Path, notes: Mapping[str, object], is_best: bool) -> None:
-        """Write the corrector with its card; there is only one evaluation, so the last is the best."""
+        """Write the corrector with its card. There is only one evaluation, so the last corrector is the best."""
         assert isinstance(network, Corrector)
         figures = notes["figures"]
         assert isinstance(figures, dict)
@@ -189,9 +189,9 @@ class CorrectorStage:
 
 
 def vary_colors(image: Tensor, before: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
-    """Change the colors of uint8 images (N, H, W, 3) as another hour or camera would; both images of a pair alike.
+    """Change the colors of uint8 images (N, H, W, 3) like another hour or camera. Both images of a pair change alike.
 
-    What a network says of them hardly changes, and a few hundred frames look like many more.
+    The network's output hardly depends on such changes, so a few hundred frames stand for many more.
     """
     number = len(image)
     gain = 1 + rng.uniform(-GAIN, GAIN, (number, 1, 1, 1)) + rng.uniform(-TINT, TINT, (number, 1, 1, 3))
@@ -202,7 +202,7 @@ def vary_colors(image: Tensor, before: Tensor, rng: np.random.Generator) -> tupl
 
 
 def make_corrector(num_classes: int, macs: float | None, size: tuple[int, int], start: Corrector | None) -> Corrector:
-    """A corrector that costs at most `macs` at a frame size, where that is known: `start`, or one from ImageNet."""
+    """`start`, or a corrector from ImageNet. It costs at most `macs` at a frame size, if that is known."""
     if start is not None:
         return check_start(start, num_classes, macs, size)
     corrector = Corrector(num_classes, DEFAULT_SHAPE if macs is None else fit_shape(macs, num_classes, size))
@@ -211,7 +211,7 @@ def make_corrector(num_classes: int, macs: float | None, size: tuple[int, int], 
 
 
 def check_start(start: Corrector, num_classes: int, macs: float | None, size: tuple[int, int]) -> Corrector:
-    """A corrector to go on from, if it is for so many classes and costs at most `macs`."""
+    """Return `start` if it has this number of classes and costs at most `macs`; otherwise raise."""
     if start.num_classes != num_classes:
         raise SettingsError(
             f"the corrector to go on from is for {start.num_classes} classes; the network has {num_classes}"
@@ -226,7 +226,7 @@ def check_start(start: Corrector, num_classes: int, macs: float | None, size: tu
 
 
 def fit_shape(macs: float, num_classes: int, size: tuple[int, int]) -> Shape:
-    """The largest shape that costs at most `macs` at a frame size; the smallest if none does."""
-    with torch.device("meta"):  # shapes alone
+    """The largest shape that costs at most `macs` at a frame size; the smallest if all cost more."""
+    with torch.device("meta"):  # only shapes are needed
         fitting = [shape for shape in SHAPES if count_correction(Corrector(num_classes, shape), size) <= macs]
     return fitting[-1] if fitting else SHAPES[0]

@@ -1,4 +1,4 @@
-"""A run of `adapt`: collect pairs, train a corrector on them, check it; as much of each as the time allows."""
+"""A run of `adapt`: collect pairs, train a corrector on them, and check it, within the given time."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ from stmg.training.run_folder import RECIPE, STATE, claim_folder
 from stmg.training.trainer import StepReport, Trainer
 from stmg.training.unlabeled import UnlabeledClips
 
-PAIRS = "pairs"  # folder of the pairs, in that of the run
-COLLECTING = 0.45  # of the time; the rest is for training
+PAIRS = "pairs"  # folder of the pairs, inside the folder of the run
+COLLECTING = 0.45  # share of the time; the rest is for training
 SAVE_EVERY = 100  # steps
-MIN_STEPS = 50  # however short the time
+MIN_STEPS = 50  # even if the time is too short
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptSettings:
-    """How a corrector is trained."""
+    """Settings of `adapt`."""
 
     cost: float = 0.05
-    """Most multiply-accumulates of the corrector, relative to the network's."""
+    """Maximum MACs of the corrector relative to the network's."""
     minutes: float = 15.0
-    """How long it may take, about; steps and pairs follow, where they are not given."""
+    """Approximate duration. It determines steps and pairs if they are not given."""
     longest: int = 8
-    """Frames between which pairs are taken."""
+    """Maximum number of frames between the frames of a pair."""
     still_share: float = 0.5
-    """Of the clips that are stills set in motion."""
+    """Share of the clips that are stills set in motion."""
     steps: int | None = None
     pairs: int | None = None
-    """To learn from; as many as fit into 1.5 GB and at most 4000 are kept."""
+    """Number of pairs to learn from. The default is limited by the time, 1.5 GB and 4000 pairs."""
     batch: int = 16
     learning_rate: float = 2e-3
     seed: int = 0
     checks: int = 40
-    """Clips, held out, on which it is compared with motion alone."""
+    """Number of held-out clips on which the corrector is compared with motion alone."""
 
     def __post_init__(self) -> None:
         require(0 < self.cost <= 1, "cost is above 0 and at most 1", self.cost)
@@ -75,7 +75,7 @@ class VideoLength(NamedTuple):
 
 @dataclass(frozen=True)
 class AdaptRun:
-    """What a run is; one of another description does not resume it."""
+    """Description of a run. Only a run with an equal description is resumed."""
 
     settings: AdaptSettings
     network: str
@@ -85,7 +85,7 @@ class AdaptRun:
 
 
 class PhaseReport(NamedTuple):
-    """What a run reports of its phases: watching videos, training, checking."""
+    """Progress of one phase: watching videos, training, checking."""
 
     phase: str
     done: int
@@ -98,20 +98,20 @@ OnPhase = Callable[[PhaseReport], None]
 
 
 class Adapted(NamedTuple):
-    """A trained corrector. It is kept if its check says that it helps; else nothing is written."""
+    """A trained corrector. It is written only if the check shows that it helps."""
 
     module: Corrector
     size: tuple[int, int]
     motion: str
     macs: int
     share: float | None
-    """Of the network's multiply-accumulates; None where those are not known."""
+    """MACs relative to the network's; None if those are unknown."""
     check: Check
     seconds: float
     steps: int
     pairs: int
     has_model: bool = False
-    """Whether the folder holds the model too; if not, it is for `corrector=`."""
+    """True if the folder also holds the model; otherwise use the folder with `corrector=`."""
 
 
 def train_corrector(
@@ -127,11 +127,11 @@ def train_corrector(
     name: str = "",
     graph: GraphModel | None = None,
 ) -> Adapted:
-    """Train a corrector for a segmenter's network at its level of motion, and at the size of most frames in a stream.
+    """Train a corrector for a segmenter's network, at its level of motion and at the size of most frames.
 
-    videos: the user's own; their labels, if there are any, are not looked at.
-    folder: of the run; a later call resumes it, if the network has the same identity then.
-    start: a corrector to go on from, whose shape it then has; from ImageNet if not given.
+    videos: the user's own. Labels are not used.
+    folder: of the run. A later call resumes it if the network has the same identity.
+    start: a corrector to train further, which keeps its shape. Default: start from ImageNet.
     name, graph: of the model, for the card.
     """
     runtime, motion, seed = segmenter.runtime, segmenter.settings.motion, settings.seed
@@ -220,7 +220,7 @@ def _claim_folder(run: AdaptRun, folder: Path) -> None:
 
 
 def _plan_steps(stage: CorrectorStage, collector: PairCollector, settings: AdaptSettings, device: torch.device) -> int:
-    """How many steps the time allows that is left, but for the check: a clip of it takes about as one watched."""
+    """Number of steps in the remaining time, less the check, in which a clip takes about as long as in collecting."""
     module = copy.deepcopy(stage.training).to(device).train()
     rng, times = np.random.default_rng(0), []
     for _ in range(3):

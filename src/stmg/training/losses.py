@@ -1,7 +1,7 @@
 """Losses: plain functions of logits, labels and masks.
 
-Each is a sum over pixels and its weight, so that several processes can divide by what all of them saw together: their
-averaged gradients are then those of one process on the joined batch.
+Each is a weighted sum over pixels with its weight, so that several processes can divide by their common weight. Their
+averaged gradients then equal those of one process on the joined batch.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from stmg.video.labels import IGNORE
 
 
 class WeightedSum(NamedTuple):
-    """A loss before it is divided."""
+    """A loss before division by its weight."""
 
     total: Tensor
-    """Over the pixels of this process."""
+    """Weighted sum over the pixels of this process."""
     weight: Tensor
-    """What they count for together."""
+    """Sum of the weights of these pixels."""
 
     def mean(self) -> Tensor:
-        """The mean over every process's pixels, times the number of processes, whose gradients are averaged."""
+        """Mean over the pixels of all processes, times their number, because their gradients are averaged."""
         weight = self.weight.detach().clone()
         if dist.is_available() and dist.is_initialized():
             dist.all_reduce(weight)
@@ -37,7 +37,7 @@ class WeightedSum(NamedTuple):
 
 
 def upsample(logits: Tensor, size: tuple[int, ...]) -> Tensor:
-    """Logits (N, C, h, w) at the labels' size (H, W)."""
+    """Upsample logits (N, C, h, w) to the labels' size (H, W)."""
     return F.interpolate(logits, size=size, mode="bilinear", align_corners=False)
 
 
@@ -48,9 +48,10 @@ def segmentation_loss(
     hard_pixels: float = 1.0,
     hard_share: float = 0.1,
 ) -> WeightedSum:
-    """Cross-entropy of full-size logits (N, C, H, W) against labels (N, H, W); ignored pixels do not count.
+    """Cross-entropy of full-size logits (N, C, H, W) against labels (N, H, W). Ignored pixels do not count.
 
-    Below 1, `hard_pixels` keeps the pixels whose true class has at most that probability, and `hard_share` of all.
+    If `hard_pixels` is below 1, only pixels whose true class has at most that probability count, and at least the share
+    `hard_share` of all.
     """
     known = labels != IGNORE
     each = F.cross_entropy(logits, labels.long(), ignore_index=IGNORE, reduction="none")
@@ -70,16 +71,16 @@ def distillation_loss(logits: Tensor, teacher: Tensor, temperature: float = 1.0)
 
 
 class DistortionMap(NamedTuple):
-    """The truth for a spatial mask."""
+    """Target of a spatial mask."""
 
     changed: Tensor
     """(N, 1, h, w) in [0, 1]: the share of a cell's pixels whose label changed."""
     known: Tensor
-    """(N, 1, h, w): whether any of its pixels has a label in both frames."""
+    """(N, 1, h, w): True if any pixel of the cell has a label in both frames."""
 
 
 def distortion_map(before: Tensor, now: Tensor, flow: Tensor | None, cells: tuple[int, int]) -> DistortionMap:
-    """Compare labels (N, H, W) of two frames; `flow` (N, h, w, 2) warps the older ones, if it is given."""
+    """Compare labels (N, H, W) of two frames. `flow` (N, h, w, 2), if given, warps the older ones."""
     warped = warp_tensor(before[:, None].float(), flow, nearest=True)[:, 0].to(now.dtype)
     known = (warped != IGNORE) & (now != IGNORE)
     differ = (warped != now) & known
@@ -92,9 +93,9 @@ def reconstruction_loss(
 ) -> WeightedSum:
     """Binary cross-entropy and dice of a spatial mask against the distortion map, all (N, 1, h, w); κ = `smoothing`.
 
-    A change that is missed counts `miss_weight` times as much in the entropy as one that is seen in vain.
+    A missed change weighs `miss_weight` times as much in the entropy as a false alarm.
     """
-    # Written out, as autocast refuses the function for it.
+    # Computed by hand, because autocast refuses the built-in function.
     mask, known = mask.float().clamp(1e-6, 1 - 1e-6), known.float()
     entropy = -(miss_weight * distortion * mask.log() + (1 - distortion) * (1 - mask).log()) * known
     num_known = known.sum((1, 2, 3)).clamp(min=1)
@@ -106,18 +107,18 @@ def reconstruction_loss(
 
 
 def keep_ratio_loss(keep_probability: Tensor, target: float) -> Tensor:
-    """The squared distance of the mean of probabilities (N, ...) over all processes from a target."""
+    """Squared distance of the mean of probabilities (N, ...), over all processes, from a target."""
     own = keep_probability.mean()
     mean = own.detach().clone()
     if dist.is_available() and dist.is_initialized():
         dist.all_reduce(mean)
         mean = mean / dist.get_world_size()
     gap = mean - target
-    return gap**2 + 2 * gap * (own - own.detach())  # its gradient, averaged over processes, is that of the square
+    return gap**2 + 2 * gap * (own - own.detach())  # its gradient, averaged over processes, is that of gap**2
 
 
 def compute_class_weights(shares: Tensor, method: str) -> Tensor | None:
-    """Weights (C,) of classes from their shares of the pixels, 1 for an average pixel; None for `none`."""
+    """Class weights (C,) from the classes' shares of the pixels. An average pixel weighs 1. None for `none`."""
     if method == "none":
         return None
     shares = shares.clamp(min=1e-4)
@@ -127,7 +128,7 @@ def compute_class_weights(shares: Tensor, method: str) -> Tensor | None:
 
 @torch.no_grad()
 def lower_logits(network: nn.Module, offsets: Tensor) -> None:
-    """Lower the logits of each class by `offsets` (C,), in the bias of the layer that gives them."""
+    """Lower the logits of each class by `offsets` (C,), in the bias of the last layer."""
     layers = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
     last = next((layer for layer in reversed(layers) if layer.out_channels == len(offsets)), None)
     if last is None or last.bias is None:
@@ -139,7 +140,7 @@ def lower_logits(network: nn.Module, offsets: Tensor) -> None:
 
 
 def _hard_pixels(each: Tensor, known: Tensor, probability: float, share: float) -> Tensor:
-    """Which pixels are mined, image by image, so that it does not matter who shares a batch with whom."""
+    """Mask of the hard pixels. Each image is treated alone, so that the result does not depend on its batch."""
     mined = torch.zeros_like(each)
     for image, (losses, labeled) in enumerate(zip(each, known, strict=True)):
         candidates = losses[labeled]

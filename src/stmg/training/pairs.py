@@ -30,14 +30,14 @@ from stmg.training.unlabeled import UnlabeledClip, UnlabeledClips
 from stmg.video.frames import Frame, Image
 from stmg.video.labels import Labels
 
-COMPUTED_FRAMES = 4  # of a clip, by the network: ten pairs come of them
+COMPUTED_FRAMES = 4  # frames of a clip that the network computes; they give ten pairs
 MAX_STORE_BYTES, MAX_PAIRS = 1.5e9, 4000
-MIN_CLIPS_TO_PLAN = 4  # after which the number of pairs is planned by the time they took
+MIN_CLIPS_TO_PLAN = 4  # number of clips after which the number of pairs is planned, by the time they took
 RECORD = "collected.json"
 
 
 class Pair(NamedTuple):
-    """The inputs of a corrector, and the logits it should give."""
+    """The inputs of a corrector, and its target logits."""
 
     image: Image
     before: Image
@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 
 class IdentityCorrector:
-    """Corrects nothing. With it anchors keep the inputs of a corrector."""
+    """Corrects nothing. It makes anchors keep the inputs of a corrector."""
 
     between = True
 
@@ -61,18 +61,20 @@ class IdentityCorrector:
 
 
 def count_classes(runtime: Runtime, clips: UnlabeledClips) -> int:
-    """The number of classes of a network, found by running it where it does not say."""
+    """Number of classes of a network, found by running it if the runtime does not know."""
     if runtime.num_classes is not None:
         return max(2, runtime.num_classes)
     image = clips.read(clips.videos[0], 0)
     array = runtime.logits_array(runtime.full(runtime.prepare(image)).logits)
     if array is None:
-        raise SettingsError("the network gives labels alone and does not say how many classes: it cannot be adapted")
+        raise SettingsError(
+            "the network returns only labels, not its number of classes, so it cannot be adapted; give one with logits"
+        )
     return max(2, int(array.shape[2]))
 
 
 class Case(NamedTuple):
-    """A frame of a clip and the computed ones it may take its labels from: one before it, or one on each side."""
+    """A frame of a clip and the computed frames that its labels come from: one before it, or one on each side."""
 
     image: Image
     truth: Anchor
@@ -81,7 +83,7 @@ class Case(NamedTuple):
 
 
 def find_cases(clip: UnlabeledClip, runtime: Runtime, num_classes: int, rng: np.random.Generator) -> Iterator[Case]:
-    """All cases between some frames of a clip, its first among them."""
+    """Yield all cases between some frames of a clip, including its first frame."""
     others = rng.choice(np.arange(1, len(clip.images)), min(COMPUTED_FRAMES, len(clip.images)) - 1, replace=False)
     at = [0, *sorted(int(index) for index in others)]
     corrector = IdentityCorrector(num_classes)
@@ -98,7 +100,7 @@ def find_cases(clip: UnlabeledClip, runtime: Runtime, num_classes: int, rng: np.
 
 
 def carry_case(case: Case, corrector: Corrector | None) -> Labels:
-    """The labels that a stream would show of the frame."""
+    """The labels that a stream would show for the frame."""
     if len(case.sides) == 2:
         return correct_between(corrector, BlendInput(*case.sides, case.image)).labels
     (side,) = case.sides
@@ -106,7 +108,7 @@ def carry_case(case: Case, corrector: Corrector | None) -> Labels:
 
 
 def find_flow(clip: UnlabeledClip, start: int, end: int) -> Flow | None:
-    """From one frame of a clip to another, composed and refined as a stream does it."""
+    """Flow from one frame of a clip to another, composed and refined as in a stream."""
     total: Flow | None = None
     if end < start:
         for index in range(end, start):
@@ -132,9 +134,9 @@ def make_pair(case: Case) -> Pair:
 
 
 class PairStore:
-    """Pairs in files of a folder: memory stays free, and an interrupted run resumes. New ones replace the oldest.
+    """Pairs in files: memory stays free, and an interrupted run can resume. New pairs replace the oldest.
 
-    The disk's blocks are reserved at once, for all pairs.
+    Disk space for all pairs is reserved at the start.
     """
 
     def __init__(self, folder: Path, capacity: int, example: Pair) -> None:
@@ -148,7 +150,7 @@ class PairStore:
                 _open_array(path, (capacity, *value.shape), _stored_dtype(value))
                 for path, value in zip(paths, example._asdict().values(), strict=True)
             ]
-        except OSError:  # a full disk is not to stay full
+        except OSError:  # do not leave a full disk behind
             for path in new:
                 path.unlink(missing_ok=True)
             raise
@@ -158,7 +160,7 @@ class PairStore:
             array[number % self.capacity] = value
 
     def sample(self, number: int, batch: int, rng: np.random.Generator) -> list[Tensor]:
-        """A batch of the `number` pairs that were put, flipped half of the time."""
+        """Sample a batch of the `number` pairs that were put, flipped half of the time."""
         available = min(number, self.capacity)
         chosen = rng.choice(available, batch, replace=available < batch)
         flipped = rng.random() < 0.5
@@ -172,21 +174,21 @@ class PairStore:
 
 
 class Collected(NamedTuple):
-    """How far the collection of pairs has come."""
+    """Progress of the collection of pairs."""
 
     clips: int = 0
     pairs: int = 0
     planned: int = 0
-    """Pairs to collect; 0 until it is known."""
+    """Number of pairs to collect; 0 if not yet known."""
     steps: int = 0
-    """Steps to train on them; 0 until it is known."""
+    """Number of steps to train on them; 0 if not yet known."""
     seconds: float = 0.0
 
 
 class PairCollector:
-    """Collects pairs in a folder, as many as are wanted or as the time allows, from where it was interrupted.
+    """Collects pairs in a folder, a given number or as many as the time allows. Resumes an interrupted collection.
 
-    pairs: how many; None for as many as come in `seconds`.
+    pairs: number of pairs. None: as many as fit into `seconds`.
     """
 
     def __init__(
@@ -217,16 +219,16 @@ class PairCollector:
 
     @property
     def num_kept(self) -> int:
-        """Pairs to learn from."""
+        """Number of pairs to learn from."""
         return min(self.record.pairs, self.store.capacity)
 
     @property
     def seconds(self) -> float:
-        """That it has taken so far, with those before it was interrupted."""
+        """Time taken so far, including earlier parts of an interrupted run."""
         return time.perf_counter() - self._started
 
     def collect(self, on_progress: Callable[[int, int | None], None]) -> None:
-        """Collect the missing pairs. `on_progress` is called with their number so far, and the number planned."""
+        """Collect the missing pairs. `on_progress` is called with the number so far, and the number planned."""
         if self.record.pairs and self._open_store(make_pair(next(self._find_cases(0)))).is_new:
             raise SettingsError(f"some files of {self.folder} are gone; remove {self.folder.parent} to start over")
         with defer_interrupt() as interruption:
@@ -244,7 +246,7 @@ class PairCollector:
                     raise KeyboardInterrupt
 
     def save(self, steps: int = 0) -> None:
-        """Write how far it has come, and how many steps are planned."""
+        """Write the progress, and the number of planned steps."""
         self.record = self.record._replace(steps=steps, seconds=self.seconds)
         write_atomically(self.folder / RECORD, json.dumps(self.record._asdict()).encode())
 
@@ -261,7 +263,7 @@ class PairCollector:
         return self._store
 
     def _plan(self) -> None:
-        """Plan as many pairs as the time allows, from how long they took until now."""
+        """Plan as many pairs as the time allows, by the time they have taken so far."""
         possible = math.ceil(self.budget * self.record.pairs / self.seconds)
         planned = max(self.record.pairs, min(self.store.capacity, possible))
         self.record = self.record._replace(planned=planned)
@@ -286,7 +288,7 @@ def _open_array(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> 
 
 
 def _reserve(path: Path) -> None:
-    """Take the disk's blocks now: a mapped file that finds the disk full later ends the process without a word."""
+    """Reserve the disk's blocks now: if the disk fills up later, a mapped file ends the process without a message."""
     if hasattr(os, "posix_fallocate"):
         with path.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)

@@ -22,28 +22,28 @@ from stmg.streaming.values import read_threads
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-EVALUATION = timedelta(hours=12)  # that processes wait for one that evaluates
-PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}  # as Fabric calls them
+EVALUATION = timedelta(hours=12)  # maximum time that processes wait for the one that evaluates
+PRECISIONS = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}  # names in Fabric
 
 
 @dataclass(frozen=True)
 class Machines:
-    """Where a run takes place."""
+    """The devices of a run."""
 
     device: str = "auto"
-    """auto, cpu, cuda or mps; with a number, as cuda:1, that one."""
+    """auto, cpu, cuda or mps; cuda:1 for a certain GPU."""
     devices: int = 1
-    """Processes, or GPUs, on each machine."""
+    """Number of processes or GPUs on each machine."""
     nodes: int = 1
-    """Machines."""
+    """Number of machines."""
     precision: str = "fp32"
     """fp32, or bf16 or fp16 by autocast."""
     threads: int | None = None
-    """Of each process; PyTorch's own choice if None."""
+    """Threads of each process. None: PyTorch's choice."""
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
-            raise SettingsError(f"no precision is called {self.precision!r}; there are {', '.join(PRECISIONS)}")
+            raise SettingsError(f"there is no precision {self.precision!r}; there are {', '.join(PRECISIONS)}")
         if self.threads is not None:
             read_threads("threads", self.threads)
 
@@ -51,12 +51,12 @@ class Machines:
         with explain_missing("lightning_fabric", why="training needs", extra="train"):
             from lightning_fabric import Fabric
             from lightning_fabric.strategies.ddp import DDPStrategy
-        # Processes are started here, unless torchrun, a cluster or a second machine has done so.
+        # Start processes here, unless torchrun, a cluster or a second machine has done so.
         name, _, index = self.device.partition(":")
         alone = self.nodes == 1 and "TORCHELASTIC_RUN_ID" not in os.environ
         strategy: Any = "auto"
         if self.devices * self.nodes > 1:
-            # The others wait while the first one evaluates, which may take longer than the usual half hour.
+            # The other processes wait while the first one evaluates, which may exceed the default of half an hour.
             strategy = DDPStrategy(start_method="spawn" if alone else "popen", timeout=EVALUATION)
         try:
             fabric = Fabric(
@@ -66,17 +66,17 @@ class Machines:
                 strategy=strategy,
                 precision=PRECISIONS[self.precision],  # type: ignore[arg-type]
             )
-        except (ValueError, TypeError, RuntimeError) as error:  # Fabric's own words for a device that is not there
+        except (ValueError, TypeError, RuntimeError) as error:  # Fabric's own message for a missing device
             reason = " ".join(str(error).split())
             raise SettingsError(f"device {self.device!r}, precision {self.precision!r}: {reason}") from None
-        # Fabric would take another with a warning alone.
+        # Otherwise Fabric would use another precision with only a warning.
         if fabric.strategy.precision.precision != PRECISIONS[self.precision]:
             raise SettingsError(f"precision {self.precision!r} is not for {fabric.device.type}; try bf16")
         return fabric
 
 
 def any_process(fabric: Fabric, value: bool) -> bool:
-    """Whether it is so in any process."""
+    """True if the value is True in any process."""
     if fabric.world_size == 1:
         return value
     total = fabric.all_reduce(torch.tensor(float(value), device=fabric.device), reduce_op="sum")
@@ -91,7 +91,7 @@ class Interruption(threading.Event):
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Within it a signal raises KeyboardInterrupt there and then."""
+        """Let a signal inside this context raise KeyboardInterrupt immediately."""
         if self.is_set():
             raise KeyboardInterrupt
         self.is_deferred = False
@@ -103,7 +103,7 @@ class Interruption(threading.Event):
 
 @contextmanager
 def defer_interrupt() -> Iterator[Interruption]:
-    """Within it Ctrl-C sets an event, so that the current step is finished first; a second Ctrl-C does not wait.
+    """Let Ctrl-C set an event, so that the current step is finished first. A second Ctrl-C raises immediately.
 
     Other signals that end a process do the same.
     """
@@ -121,7 +121,7 @@ def defer_interrupt() -> Iterator[Interruption]:
 
 @contextmanager
 def limit_threads(threads: int | None) -> Iterator[None]:
-    """Within it PyTorch has so many threads, if a number is given, and OpenCV one: the network has the cores."""
+    """Set PyTorch's threads if a number is given, and give OpenCV one, as the network needs the cores."""
     before = torch.get_num_threads()
     if threads is not None:
         torch.set_num_threads(threads)

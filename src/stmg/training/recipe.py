@@ -1,4 +1,4 @@
-"""Recipes: settings of a training run, as frozen dataclasses checked where they are built, one YAML file a run."""
+"""Recipes: settings of a training run, as frozen dataclasses checked when they are built. One YAML file per run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stmg.files import build_dataclass, read_mapping
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-# What may change from one part of a run to the next: it has no bearing on the weights.
+# Settings that may change when a run is resumed: they do not affect the weights.
 FREE_SETTINGS = ("notes", "evaluate_every", "save_every", "data.cache_gb", "data.workers", "data.val")
 
 
@@ -25,14 +25,14 @@ class Loss:
     """The loss to minimize."""
 
     hard_pixels: float = 1.0
-    """Only pixels whose true class gets at most this probability count (hard-pixel mining); 1 for all."""
+    """Only pixels whose true class gets at most this probability count (hard-pixel mining). 1: all pixels count."""
     hard_share: float = 0.1
-    """Mining counts at least this share of the pixels."""
+    """Minimum share of the pixels that count with mining."""
     class_weights: Literal["none", "log", "root"] = "root"
-    """Rare classes weigh more: by the logarithm or the root of their inverse share of the training pixels."""
+    """Weight rare classes more: by the logarithm or the root of their inverse share of the training pixels."""
     undo_class_weights: float = 0.0
-    """Share of the class weights (of their logarithm) that is subtracted from the logits of the trained network: the
-    weights let it learn rare classes, and make it see them where they are not."""
+    """Share of the class weights (of their logarithm) subtracted from the logits of the trained network. The weights
+    help it learn rare classes, but make it predict them too often."""
     auxiliary: float = 0.0
     """Weight of the auxiliary head's loss, for networks that have one."""
     teacher: str = ""
@@ -41,7 +41,7 @@ class Loss:
     distill: float = 1.0
     """Weight of the teacher's soft labels."""
     temperature: float = 1.0
-    """Of the soft labels."""
+    """Temperature of the soft labels."""
 
     def __post_init__(self) -> None:
         require(0 <= self.hard_share <= 1, "loss.hard_share is a share of the pixels", self.hard_share)
@@ -56,21 +56,21 @@ class Optimizer:
     name: Literal["sgd", "adamw"] = "adamw"
     learning_rate: float = 1e-3
     encoder: float = 1.0
-    """Learning rate of a pretrained encoder, relative to the rest."""
+    """Learning rate of a pretrained encoder relative to the rest."""
     masks: float = 1.0
-    """Learning rate of the mask generator, which starts from nothing, relative to the rest."""
+    """Learning rate of the mask generator, which is not pretrained, relative to the rest."""
     momentum: float = 0.9
-    """Of SGD."""
+    """Momentum of SGD."""
     weight_decay: float = 1e-2
     decay_norms: bool = False
-    """Weights of one dimension (norms, biases) decay too."""
+    """Also decay weights of one dimension (norms, biases)."""
     schedule: Literal["poly", "one-cycle", "cosine", "constant"] = "poly"
     power: float = 0.9
-    """Of the poly schedule."""
+    """Exponent of the poly schedule."""
     warm_up: float = 0.05
     """Share of the steps in which the learning rate rises."""
     clip_gradient: float = 0.0
-    """Largest norm of the gradient; 0 for none."""
+    """Maximum norm of the gradient. 0: no limit."""
 
     def __post_init__(self) -> None:
         require(self.learning_rate > 0, "optimizer.learning_rate is above 0", self.learning_rate)
@@ -82,35 +82,35 @@ class Stmg:
     """The second stage: mask generator and non-key network."""
 
     base: str = ""
-    """The checkpoint of the trained base network; one with a mask generator and as many weight sets is trained on."""
+    """Checkpoint of the trained base network. One with a mask generator and as many weight sets is trained further."""
     weight_sets: Literal[1, 2] = 2
-    """2: partial frames have weights of their own, as in the paper; 1: one set for both, trained on both."""
+    """2: partial frames have their own weights, as in the paper. 1: one set, trained on both kinds of frames."""
     align: bool = True
-    """Warp the previous state along DIS flow before it is compared; the paper does not."""
+    """Warp the previous state along DIS flow before comparing it. The paper does not."""
     keep_ratio: float = 0.5
-    """Target share of the blocks that are computed; without `keep_ratio_weight` there is none."""
+    """Target share of computed blocks. Has no effect without `keep_ratio_weight`."""
     keep_ratio_weight: float = 0.0
-    """Weight of the loss that pulls the mean share of computed blocks to `keep_ratio`, which the threshold of pruning
-    then follows too; 0 leaves both to the prior alone, as in the paper, with a threshold of 0.5."""
+    """Weight of the loss that pulls the mean share of computed blocks to `keep_ratio`. The pruning threshold then
+    follows it too. 0: only the prior acts, as in the paper, with a threshold of 0.5."""
     kl_weight: float = 1e-3
     """Weight of the KL divergence from the prior."""
     hard_gates: float = 0.0
-    """Share of the steps whose gates are thresholded as on a stream, not sampled: the network learns to rely on it."""
+    """Share of the steps with gates thresholded as in a stream, not sampled, so that the network adapts to it."""
     reconstruction: float = 1.0
-    """Weight of the spatial mask's loss against the distortion map; 0 for none."""
+    """Weight of the spatial mask's loss against the distortion map. 0: no such loss."""
     miss_weight: float = 1.0
-    """How much worse it is for the mask to miss a change than to see one in vain. The best share to take from the
-    current frame is more than the probability that the label changed: features move inside a class too."""
+    """Weight of a missed change relative to a false alarm. The best share to take from the current frame is more than
+    the probability that the label changed, because features also move within a class."""
     constant_mask: float | None = None
-    """A spatial mask of one value instead of the learned one: the paper's setting for CamVid is 0.8."""
+    """Constant spatial mask instead of the learned one. The paper uses 0.8 for CamVid."""
     distortion_aware: bool = True
     """Add the distortion bias to block pruning (dbb-DBB)."""
     distill: float = 1.0
     """Weight of the whole network's soft labels on the same frame."""
     fresh: float = 0.5
-    """Weight of the same losses for partial frames that reuse nothing; the paper has none."""
+    """Weight of the same losses for partial frames that reuse nothing. The paper has none."""
     partial_scales: tuple[float, ...] = (1.0,)
-    """Scales at which partial frames are computed: one is sampled for each step, the first is evaluated and saved."""
+    """Scales of partial frames: each step samples one. The first is used in evaluation and saved."""
 
     def __post_init__(self) -> None:
         require(0 <= self.keep_ratio <= 1, "stmg.keep_ratio is a share", self.keep_ratio)
@@ -125,21 +125,21 @@ class Recipe:
 
     stage: Literal["base", "stmg"] = "base"
     network: str = "ddrnet23-slim"
-    """A network of the package; in the second stage the base's is taken."""
+    """A network of the package. The second stage uses the network of its base."""
     pretrained: str = ""
-    """`imagenet` for networks that can start from it, or a checkpoint to start from; a smaller DDRNet is grown."""
+    """`imagenet`, for networks with such weights, or a checkpoint to start from. A smaller DDRNet is grown."""
     frozen_norm: bool = False
-    """Batch-norm keeps its statistics: for batches too small to measure them. Those of the mask generator, which is new
-    in the second stage, are measured in any case."""
+    """Freeze the statistics of batch-norm, for batches too small to measure them. Those of the mask generator, which is
+    new in the second stage, are always measured."""
     steps: int = 1000
     batch: int = 8
     """Clips in a step, over all devices."""
     ema_decay: float = 0.0
-    """Decay of the moving average of the weights, which is saved in their place; 0 for none."""
+    """Decay of the moving average of the weights, which is saved in their place. 0: no average."""
     evaluate_every: int = 200
     """Steps between evaluations; the best and the last weights are saved."""
     save_every: int = 50
-    """Steps between saved states to resume from."""
+    """Steps between saves of the state to resume from."""
     compile: bool = False
     """Compile the network with torch.compile."""
     seed: int = 0
@@ -150,7 +150,7 @@ class Recipe:
     optimizer: Optimizer = field(default_factory=Optimizer)
     stmg: Stmg = field(default_factory=Stmg)
     notes: str = ""
-    """What a reader of the recipe should know."""
+    """Notes for readers of the recipe."""
 
     def __post_init__(self) -> None:
         require(self.stage in ("base", "stmg"), "stage is base or stmg", self.stage)
@@ -172,7 +172,7 @@ class Recipe:
 
 
 def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> Recipe:
-    """A recipe from its YAML file, changed by overrides like `optimizer.learning_rate=0.01`, whose values are YAML."""
+    """Read a recipe from a YAML file, and apply overrides like `optimizer.learning_rate=0.01`, with YAML values."""
     import yaml
 
     content = read_mapping(Path(path), SettingsError)
@@ -194,7 +194,7 @@ def read_recipe(path: str | Path, overrides: Iterable[str] = ()) -> Recipe:
 
 
 def to_yaml(settings: DataclassInstance) -> str:
-    """A recipe, or another dataclass, as YAML with every setting written out."""
+    """A recipe, or another dataclass, as YAML with every setting."""
     import yaml
 
     return str(yaml.safe_dump(_to_lists(asdict(settings)), sort_keys=False, allow_unicode=True))

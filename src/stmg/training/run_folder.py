@@ -1,4 +1,4 @@
-"""The folder of a run: the description it belongs to, the state to resume from, curves and pictures."""
+"""The folder of a run: its description, the state to resume from, curves and pictures."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ Description = TypeVar("Description", bound="DataclassInstance")
 
 @dataclass
 class RunRecord:
-    """How far a run has come."""
+    """Progress of a run."""
 
     step: int = 0
     """Steps done."""
     evaluated: int = 0
     """The step of the last evaluation."""
     best: float = -math.inf
-    """The largest score so far, on the split `val`; where nothing is scored there is none."""
+    """Highest score so far on the split `val`; -inf if nothing is scored."""
     val: str = ""
     figures: dict[str, float] | None = None
-    """Of the last evaluation."""
+    """Results of the last evaluation."""
     minutes: float = 0.0
 
     def score_on(self, val: str) -> None:
-        """Score on this split from now on; scores of another one do not compare."""
+        """Set the split to score on. Scores of another split do not compare."""
         if val != self.val:
             self.best, self.val = -math.inf, val
 
@@ -52,24 +52,24 @@ class RunRecord:
         return asdict(self)
 
     def load_state_dict(self, content: dict[str, object]) -> None:
-        # Earlier versions saved the state of a step after its evaluation only.
+        # Earlier versions saved the state of a step only after its evaluation.
         for name, value in {"evaluated": content["step"], **content}.items():
             setattr(self, name, value)
 
 
 @dataclass
 class TrainingState:
-    """Everything to resume a run from."""
+    """Everything that is needed to resume a run."""
 
     module: nn.Module
     optimizer: optim.Optimizer
     progress: RunRecord
     precision: Any
-    """Fabric's, with the loss scale of half precision."""
+    """Fabric's precision, with the loss scale of half precision."""
     average: AveragedModel | None = None
 
     def save(self, folder: Path) -> None:
-        """The state that was saved before stays until this one is whole."""
+        """Save the state. The previous state stays until this one is complete."""
         with atomic_path(folder / STATE) as part:
             write_state({name: part.state_dict() for name, part in self._parts().items()}, part)
 
@@ -93,10 +93,10 @@ class TrainingState:
 
 
 def claim_folder(description: Description, folder: Path, free: Sequence[str] = (), begun: str = STATE) -> None:
-    """Make a folder the run's that a dataclass describes, or raise if it holds another run.
+    """Claim a folder for the run that a dataclass describes. Raise if it holds another run.
 
-    free: dotted names of the settings that may change from one part of a run to the next.
-    begun: the file or folder by which a run has begun.
+    free: dotted names of settings that may change when the run is resumed.
+    begun: the file or folder that exists once a run has started.
     """
     path = folder / RECIPE
     if (folder / begun).exists() and path.is_file():
@@ -114,7 +114,7 @@ def claim_folder(description: Description, folder: Path, free: Sequence[str] = (
 
 
 def find_differences(one: DataclassInstance, two: DataclassInstance, group: str = "") -> list[str]:
-    """Dotted names of the settings in which two dataclasses differ."""
+    """Dotted names of the settings that differ between two dataclasses."""
     names = []
     for item in fields(one):
         a, b, name = getattr(one, item.name), getattr(two, item.name), f"{group}{item.name}"
@@ -126,10 +126,10 @@ def find_differences(one: DataclassInstance, two: DataclassInstance, group: str 
 
 
 class Log:
-    """Curves and pictures for TensorBoard, and pictures as files; without TensorBoard, those alone."""
+    """Curves and pictures for TensorBoard, and pictures as files. Without TensorBoard: only the files."""
 
     def __init__(self, folder: Path, step: int) -> None:
-        """Log from a step on; entries of an interrupted run beyond it are dropped."""
+        """Log from a step on. Drop entries of an interrupted run beyond it."""
         self.folder = folder
         self._writer: SummaryWriter | None = None
         try:

@@ -1,4 +1,4 @@
-"""Optimizer, learning rate and moving average: all follow from the recipe and the step alone."""
+"""Optimizer, learning rate and moving average. All depend only on the recipe and the step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stmg.training.recipe import Optimizer
 
 
 def make_optimizer(module: nn.Module, settings: Optimizer) -> optim.Optimizer:
-    """SGD or AdamW over the parameters that are not frozen."""
+    """Make SGD or AdamW for the parameters that are not frozen."""
     groups: dict[tuple[float, bool], list[nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
@@ -35,7 +35,7 @@ def make_optimizer(module: nn.Module, settings: Optimizer) -> optim.Optimizer:
 
 
 def set_learning_rate(optimizer: optim.Optimizer, settings: Optimizer, step: int, steps: int) -> float:
-    """Set the learning rate for a step, and return that of the groups with no factor of their own."""
+    """Set the learning rate for a step. Return that of the groups without a factor."""
     rate = settings.learning_rate * share_at(settings, step, steps)
     for group in optimizer.param_groups:
         group["lr"] = rate * group["rate"]
@@ -43,7 +43,7 @@ def set_learning_rate(optimizer: optim.Optimizer, settings: Optimizer, step: int
 
 
 def share_at(settings: Optimizer, step: int, steps: int) -> float:
-    """The learning rate of a step as a share of the largest."""
+    """Learning rate of a step as a share of the maximum."""
     elapsed, warm_up = step / max(1, steps), settings.warm_up
     if settings.schedule == "one-cycle":
         if elapsed < warm_up:
@@ -58,7 +58,7 @@ def share_at(settings: Optimizer, step: int, steps: int) -> float:
 
 
 def moving_average(decay: float) -> Callable[[Sequence[Tensor], Sequence[Tensor], Tensor | int], None]:
-    """For torch's `AveragedModel`: a moving average that forgets faster while it is young."""
+    """For torch's `AveragedModel`: a moving average with a faster decay at the start."""
 
     @torch.no_grad()
     def update(average: Sequence[Tensor], current: Sequence[Tensor], count: Tensor | int) -> None:
@@ -73,7 +73,7 @@ def moving_average(decay: float) -> Callable[[Sequence[Tensor], Sequence[Tensor]
 
 
 def _rate_factor(name: str, settings: Optimizer) -> float:
-    """Learning rate of a parameter, relative to the rest."""
+    """Learning rate of a parameter relative to the rest."""
     if name.startswith(("network.encoder.", "network.network.encoder.", "network.second.encoder.")):
         return settings.encoder
     return settings.masks if name.startswith("network.mask_generator.") else 1.0

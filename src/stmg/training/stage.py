@@ -1,4 +1,4 @@
-"""Stages of training: the protocol of all, and the common parts of those that learn from labels."""
+"""Stages of training: their protocol, and the common parts of those that learn from labels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Losses = dict[str, Tensor]
 """`loss`, which is minimized, and its parts by name."""
 Figures = dict[str, float]
-"""Results on held-out data; the weights with the largest `score` are the best."""
+"""Results on held-out data. The weights with the highest `score` are the best."""
 Module = TypeVar("Module", bound=nn.Module)
 
 
@@ -54,19 +54,19 @@ class Stage(Protocol):
 
     @property
     def training(self) -> TrainingModule:
-        """`training.network` is what is trained, averaged and saved."""
+        """The module to train. `training.network` is trained, averaged and saved."""
 
     def load_batches(self, fabric: Fabric, step: int, steps: int) -> Iterator[Any]:
-        """This process's part of the batch of each step from `step` on, as named tuples of tensors on its device."""
+        """Yield this process's part of each batch from `step` on, as named tuples of tensors on its device."""
 
     def evaluate(self, network: nn.Module, device: torch.device) -> Figures:
-        """Evaluate a network, which is `training.network` or an average of it, on held-out data."""
+        """Evaluate `training.network`, or an average of it, on held-out data."""
 
     def draw(self, network: nn.Module, device: torch.device) -> Image | None:
-        """A picture of its results; None if there is no frame to show them on."""
+        """Draw results of the network; None if there is no frame to show."""
 
     def save(self, network: nn.Module, folder: Path, notes: Mapping[str, object], is_best: bool) -> None:
-        """Write the checkpoint `last` of a network that was just evaluated, and `best` if it is."""
+        """Write the checkpoint `last` of a network that was just evaluated; also `best` if it is the best."""
 
 
 class SegmentationTraining(TrainingModule):
@@ -78,24 +78,24 @@ class SegmentationTraining(TrainingModule):
         self.normalize = NormalizeImage(IMAGENET_MEAN, IMAGENET_STD)
         self.class_weights: Tensor | None
         self.register_buffer("class_weights", class_weights, persistent=False)
-        # In a list, PyTorch does not take them for parts of this module.
+        # A list hides them from PyTorch, which would otherwise register them as submodules.
         self._frozen: list[nn.Module] = []
         self._has_teacher = teacher is not None
         if teacher is not None:
             self.add_frozen(teacher)
 
     def add_frozen(self, network: Module) -> Module:
-        """Hold a network that is never trained."""
+        """Freeze a network and keep it with this module. Return it."""
         self._frozen.append(network.eval().requires_grad_(False))
         return network
 
     @torch.no_grad()
     def teach(self, image: Tensor) -> Tensor | None:
-        """The teacher's logits (N, C, h, w) of normalized images; None without a teacher."""
+        """The teacher's logits (N, C, h, w) for normalized images; None without a teacher."""
         return find_logits(self._frozen[0](image)) if self._has_teacher else None
 
     def segmentation_loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Of full-size logits (N, C, H, W) against labels (N, H, W)."""
+        """Loss of full-size logits (N, C, H, W) against labels (N, H, W)."""
         loss = self.loss
         return segmentation_loss(logits, labels, self.class_weights, loss.hard_pixels, loss.hard_share).mean()
 
@@ -107,7 +107,7 @@ class SegmentationTraining(TrainingModule):
 
 
 class SegmentationStage:
-    """A stage that learns from the clips of a recipe: its batches, class weights, teacher, figures and checkpoints."""
+    """A stage that learns from the clips of a recipe. Has the batches, class weights, figures and checkpoints."""
 
     def __init__(self, recipe: Recipe, dataset: Dataset, clips: TrainingClips) -> None:
         self.recipe, self.dataset, self.clips = recipe, dataset, clips
@@ -119,7 +119,7 @@ class SegmentationStage:
         batches: Any = fabric.setup_dataloaders(loader, use_distributed_sampler=False)
         try:
             yield from batches
-        except StmgError as error:  # a loader's process adds its whole traceback to the message
+        except StmgError as error:  # a loader process adds its whole traceback to the message
             raise (restore_error(str(error)) if data.workers else error) from None
 
     def class_weights(self) -> Tensor | None:
@@ -132,7 +132,7 @@ class SegmentationStage:
         )
 
     def accuracy(self, counts: ConfusionMatrix) -> Figures:
-        """In percent: mIoU, which is the score too, and the IoU of each class; nothing if nothing was counted."""
+        """mIoU, which is also the score, and the IoU of each class in percent; empty if nothing was counted."""
         if not counts.counts.any():
             return {}
         miou = 100 * counts.mean_iou()
@@ -151,7 +151,7 @@ class SegmentationStage:
         )
 
     def finish(self, network: nn.Module) -> tuple[AcceleratedNetwork, Card]:
-        """The network as it is saved, and its card."""
+        """The network in its saved form, with its card."""
         raise NotImplementedError
 
     def save(self, network: nn.Module, folder: Path, notes: Mapping[str, object], is_best: bool) -> None:
@@ -161,23 +161,23 @@ class SegmentationStage:
 
 
 class ClipBatch(NamedTuple):
-    """Clips of one size, on one device."""
+    """Clips of one size on one device."""
 
     images: Tensor
     """(N, T, H, W, 3) RGB, uint8."""
     labels: Tensor
-    """(N, T, H, W) class ids, uint8; see `TrainingClip`."""
+    """(N, T, H, W) class ids, uint8. See `TrainingClip`."""
     flows: Tensor
     """(N, T - 1, h, w, 2): flow from each frame to the one before."""
 
 
 def collate(clips: list[TrainingClip]) -> ClipBatch:
-    """Join clips to a batch."""
+    """Join clips into a batch."""
     return ClipBatch(*(torch.from_numpy(np.stack(parts)) for parts in zip(*clips, strict=True)))
 
 
 def make_clips(recipe: Recipe, dataset: Dataset, num_processes: int) -> TrainingClips:
-    """The clips of a recipe; processes share the memory for decoded frames."""
+    """The clips of a recipe. Processes share the memory for decoded frames."""
     aligned = recipe.stage == "stmg" and recipe.stmg.align
     unlabeled = tuple(video for path in recipe.data.unlabeled for video in open_dataset(path).training_videos)
     share = recipe.data.cache_gb / (num_processes * max(1, recipe.data.workers))
@@ -200,7 +200,7 @@ class Ensemble(nn.Module):
 
 
 def load_teacher(names: str, dataset: Dataset) -> nn.Module | None:
-    """The network, or the ensemble of them, behind one name or several joined by `+`; None for an empty text."""
+    """Load one network, or several joined by `+` as an ensemble; None for an empty text."""
     if not names:
         return None
     # A folder may have a + in its name.
@@ -212,12 +212,12 @@ def load_teacher(names: str, dataset: Dataset) -> nn.Module | None:
 
 
 def load_base(name: str, dataset: Dataset, role: str) -> tuple[AcceleratedNetwork, Card]:
-    """A checkpoint to learn from or to start from, if it is of the dataset's classes. role: how errors call it."""
+    """Load a checkpoint to learn or start from. Raise if its classes differ. role: prefix of its name in errors."""
     network, card = load_network(name)
     if card.num_classes != dataset.num_classes:
         raise ModelError(f"{role}{name} has {card.num_classes} classes, {dataset.name} has {dataset.num_classes}")
     if card.normalization != Normalization():
-        raise ModelError(f"{role}{name} needs another normalization than ImageNet's, which is trained with")
+        raise ModelError(f"{role}{name} was trained with another normalization than ImageNet's, which training uses")
     return network, card
 
 
@@ -229,7 +229,7 @@ def _load_teacher(name: str, dataset: Dataset) -> nn.Module:
 
 
 def freeze_norms(module: nn.Module) -> None:
-    """Freeze the statistics of all batch-norms but the mask generator's, which has none yet in the second stage."""
+    """Freeze the statistics of all batch-norms except the mask generator's, which are new in the second stage."""
     generators = [part for part in module.modules() if isinstance(part, MaskGenerator)]
     new = {part for generator in generators for part in generator.modules()}
     for part in module.modules():

@@ -40,22 +40,22 @@ from stmg.video.frames import Image
 from stmg.video.labels import IGNORE, Labels
 from stmg.video.overlay import draw_labels, draw_mask
 
-PERIOD = 4  # frames from one key frame to the next in an evaluation; those between are partial
-ROWS = 3  # frames in a picture
+PERIOD = 4  # one key frame in this many frames of an evaluation; the others are partial
+ROWS = 3  # number of frames in a picture
 
 
 class ClipLabels(NamedTuple):
-    """Labels (N, T, H, W) of a batch, filled in where frames have none."""
+    """Labels (N, T, H, W) of a batch. Missing ones are filled in."""
 
     target: Tensor
-    """To segment by: the true ones where there are any."""
+    """Labels to learn: the true ones if there are any."""
     comparable: Tensor
-    """To compare frames by: all of a clip's from one source, or a teacher's errors against the truth would pass for
-    change."""
+    """Labels to compare frames by. All labels of a clip come from one source; otherwise a teacher's errors would look
+    like changes."""
 
 
 class StmgTraining(SegmentationTraining):
-    """Key frame, then partial frames: each blends its features with those before it, as a stream does."""
+    """A key frame, then partial frames. Each blends its features with those before it, as in a stream."""
 
     network: AcceleratedNetwork
 
@@ -72,13 +72,13 @@ class StmgTraining(SegmentationTraining):
         self.masks = network.mask_generator
         self.settings = settings
         self.shared = network.second is None
-        """Whether key frames and partial frames have the same weights, both trained."""
-        # The base network as it was. In a tuple, as it is no part of this module, or already one.
+        """True if key frames and partial frames share their weights, which are then trained on both."""
+        # The base network. The tuple hides it from PyTorch, which would otherwise register it as a submodule.
         self._base = (self.add_frozen(copy.deepcopy(network)) if self.shared else network,)
         network.network.requires_grad_(self.shared)
 
     def train(self, mode: bool = True) -> StmgTraining:
-        """The network for key frames stays as it is, its batch-norms too, unless its weights are shared."""
+        """Keep the network for key frames in eval mode, including its batch-norms, unless its weights are shared."""
         super().train(mode)
         if not self.shared:
             self.network.network.eval()
@@ -110,7 +110,7 @@ class StmgTraining(SegmentationTraining):
             parts = {
                 "segmentation": self.segmentation_loss(logits, target),
                 "distillation": self._distillation(logits, base_logits),
-                # Where little is taken from the current frame little is learned, so its own features are taught too.
+                # Where the mask takes little from the current frame it teaches little, so teach its own features too.
                 "fresh": self.segmentation_loss(fresh, target)
                 + self.settings.distill * self._distillation(fresh, base_logits),
                 "reconstruction": self._reconstruction(masks, labels.comparable, time, flow),
@@ -137,7 +137,7 @@ class StmgTraining(SegmentationTraining):
         masks = self.masks.sample(before, now)
         if self.masks.pruning is None or not self.training:
             return masks
-        if self.settings.keep_ratio_weight:  # else the prior alone says how much is kept
+        if self.settings.keep_ratio_weight:  # otherwise the prior alone decides how much is kept
             self.masks.pruning.follow(masks.probability, self.settings.keep_ratio)
         if not hard_gates:
             return masks
@@ -146,13 +146,13 @@ class StmgTraining(SegmentationTraining):
     def _partial(
         self, image: Tensor, keep: Tensor, previous: list[Tensor], changed: Tensor
     ) -> tuple[NetworkOutput, Tensor]:
-        """A partial frame, and its logits if nothing were reused; the same ones if nothing is learned of those."""
+        """Compute a partial frame, and its logits without reuse. They are the same if `fresh` is off."""
 
         def blend(current: list[Tensor]) -> list[Tensor]:
             blended = aggregate(current, previous, changed)
-            if not self.settings.fresh:  # the head's batch-norms should see only what they will meet
+            if not self.settings.fresh:  # the head's batch-norms should only see inputs as in a stream
                 return blended
-            # The head sees both as one batch: it need not be known here how to call it.
+            # Pass both to the head as one batch, because it can only be called through the network.
             alone = aggregate(current, previous, torch.ones_like(changed))
             return [torch.cat(pair) for pair in zip(blended, alone, strict=True)]
 
@@ -165,7 +165,7 @@ class StmgTraining(SegmentationTraining):
         return NetworkOutput([features.chunk(2)[0] for features in computed.features], logits), fresh
 
     def _spatial_mask(self, masks: SoftMasks) -> Tensor:
-        """What partial frames blend by: as on a stream, more than where labels change."""
+        """The mask that partial frames blend by. As in a stream, it covers more than the label changes."""
         constant = self.settings.constant_mask
         return (
             (MASK_GAIN * masks.changed).clamp(max=1) if constant is None else torch.full_like(masks.changed, constant)
@@ -173,7 +173,7 @@ class StmgTraining(SegmentationTraining):
 
     @torch.no_grad()
     def _base_logits(self, image: Tensor, size: tuple[int, ...]) -> Tensor | None:
-        """Of the whole base network, to distill from; None if nothing is."""
+        """Logits of the whole base network, to distill from; None if distillation is off."""
         return upsample(self._base[0].full(image).logits, size) if self.settings.distill else None
 
     def _distillation(self, logits: Tensor, base_logits: Tensor | None) -> Tensor:
@@ -190,7 +190,7 @@ class StmgTraining(SegmentationTraining):
 
     @torch.no_grad()
     def _fill_in(self, labels: Tensor, frames: list[Tensor]) -> ClipLabels:
-        """Labels (N, T, H, W) in which frames without any get those of the teacher, or of the base if there is none."""
+        """Fill in the labels of frames without any, from the teacher, or from the base if there is none."""
         unlabeled = labels == UNLABELED
         if not bool(unlabeled.any()):
             return ClipLabels(labels, labels)
@@ -206,7 +206,7 @@ class StmgTraining(SegmentationTraining):
 
 
 class StmgStage(SegmentationStage):
-    """A mask generator and a network for partial frames, over a trained base network."""
+    """Trains a mask generator and a network for partial frames, over a trained base network."""
 
     def __init__(self, recipe: Recipe, dataset: Dataset, clips: TrainingClips) -> None:
         super().__init__(recipe, dataset, clips)
@@ -233,7 +233,7 @@ class StmgStage(SegmentationStage):
         self.training = StmgTraining(network, recipe.loss, recipe.stmg, weights, teacher)
 
     def evaluate(self, network: nn.Module, device: torch.device) -> Figures:
-        """As a stream, one key frame in four, the others partial; nothing if no video of the split moves."""
+        """Evaluate as a stream: one key frame in four, the others partial. Empty if no video of the split is moving."""
         assert isinstance(network, AcceleratedNetwork)
         data, videos = self.recipe.data, self._moving_videos()
         if not videos:
@@ -247,7 +247,7 @@ class StmgStage(SegmentationStage):
         }
 
     def draw(self, network: nn.Module, device: torch.device) -> Image | None:
-        """Image, spatial mask, labels and truth of three partial frames."""
+        """Draw image, spatial mask, labels and truth of three partial frames."""
         assert isinstance(network, AcceleratedNetwork)
         rows = []
         stream = Stream(ONLINE, self._segmenter(network, device))
@@ -259,7 +259,7 @@ class StmgStage(SegmentationStage):
         return np.vstack(rows[:ROWS]) if rows else None
 
     def finish(self, network: nn.Module) -> tuple[AcceleratedNetwork, Card]:
-        """As it is; the card says how it was trained to be used."""
+        """The network unchanged. The card has the settings that it was trained for."""
         assert isinstance(network, AcceleratedNetwork)
         settings = self.recipe.stmg
         card = replace(
@@ -271,7 +271,7 @@ class StmgStage(SegmentationStage):
         return network, card if settings.align else replace(card, scheduler={"name": "paper"})
 
     def _moving_videos(self) -> tuple[Video, ...]:
-        """The videos to evaluate on: stills are not a stream."""
+        """The videos to evaluate on, without stills, which are no stream."""
         videos = self.dataset.videos(self.recipe.data.val) if self.recipe.data.val else ()
         return tuple(video for video in videos if is_moving(video))
 

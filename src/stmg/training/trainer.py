@@ -1,4 +1,4 @@
-"""Training: a stage in, checkpoints out; resumed where it was interrupted, by one process or many."""
+"""Training: takes a stage and writes checkpoints. Resumes interrupted runs, with one process or many."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ STAGES: dict[str, Callable[[Recipe, Dataset, TrainingClips], Stage]] = {"base": 
 
 @dataclass(frozen=True)
 class StepReport:
-    """What a run reports after each step."""
+    """Progress of a run after a step."""
 
     step: int
     steps: int
     losses: dict[str, float]
     learning_rate: float
     figures: Figures | None
-    """Of the last evaluation."""
+    """Results of the last evaluation."""
 
 
 OnStep = Callable[[StepReport], None]
@@ -57,13 +57,13 @@ def train(
     machines: Machines | None = None,
     on_step: OnStep | None = None,
 ) -> Path:
-    """Train a network from a recipe, and return the folder of the run, with the checkpoints `best` and `last` in it.
+    """Train a network from a recipe. Return the folder of the run with the checkpoints `best` and `last`.
 
     recipe: a YAML file such as those in `recipes/`, or a `Recipe`.
-    overrides: of the file's settings, like `data.path=CamVid` or `optimizer.learning_rate=0.01`.
-    out: the folder; `runs/NAME` for a recipe `NAME.yaml`. If it holds a part of the same run, that is resumed.
+    overrides: of settings in the file, like `data.path=CamVid` or `optimizer.learning_rate=0.01`.
+    out: the folder. Default: `runs/NAME` for a recipe `NAME.yaml`. If it holds a part of the same run, resume that.
     machines: device, number of processes, precision and threads.
-    on_step: called after each step; by the first process if there are several.
+    on_step: called after each step, in the first process.
 
     Ctrl-C finishes the current step, saves, and raises KeyboardInterrupt.
 
@@ -72,9 +72,9 @@ def train(
     overrides = [overrides] if isinstance(overrides, str) else list(overrides)
     if isinstance(recipe, Recipe):
         if overrides:
-            raise SettingsError("overrides are for a recipe's file; a Recipe is changed with dataclasses.replace")
+            raise SettingsError("overrides need a recipe file; change a Recipe with dataclasses.replace")
         if out is None:
-            raise SettingsError("a Recipe has no name to call its folder by: out=...")
+            raise SettingsError("a Recipe has no name for its folder; give out=...")
         folder = Path(out)
     else:
         folder = Path("runs") / Path(recipe).stem if out is None else Path(out)
@@ -93,20 +93,20 @@ def train(
 def _check_batch(recipe: Recipe, fabric: Fabric) -> None:
     if recipe.batch % fabric.world_size:
         raise SettingsError(f"a batch of {recipe.batch} cannot be shared by {fabric.world_size} processes")
-    frozen = recipe.frozen_norm and recipe.stage == "base"  # those of the mask generator never are
+    frozen = recipe.frozen_norm and recipe.stage == "base"  # the mask generator's norms are never frozen
     if recipe.batch // fabric.world_size < 2 and not _syncs_norms(fabric) and not frozen:
         way_out = ", or frozen_norm=true" if recipe.stage == "base" else ""
-        raise SettingsError(f"batch-norms need two clips per process at least: batch=2 or more{way_out}")
+        raise SettingsError(f"batch-norm needs at least two clips per process: set batch=2 or more{way_out}")
 
 
 def _syncs_norms(fabric: Fabric) -> bool:
-    """Whether the batch-norms of all processes see the whole batch."""
+    """True if batch-norms are synchronized over all processes."""
     return fabric.world_size > 1 and fabric.device.type == "cuda"
 
 
 @dataclass
 class _Worker:
-    """One process's part of a run; `fabric.launch` calls it in each process."""
+    """One process's part of a run. `fabric.launch` calls it in each process."""
 
     recipe: Recipe
     folder: Path
@@ -119,7 +119,7 @@ class _Worker:
             torch.manual_seed(recipe.seed)
             dataset = open_dataset(recipe.data.path)
             if recipe.data.val:
-                dataset.videos(recipe.data.val)  # an error now rather than at the first evaluation
+                dataset.videos(recipe.data.val)  # raise now rather than at the first evaluation
             stage = STAGES[recipe.stage](recipe, dataset, make_clips(recipe, dataset, fabric.world_size))
             trainer = Trainer(
                 stage,
@@ -140,11 +140,11 @@ class _Worker:
 
 
 class Trainer:
-    """Trains a stage: steps, evaluations and checkpoints in a folder, from where an interrupted run ended.
+    """Trains a stage: steps, evaluations and checkpoints in a folder. Resumes an interrupted run.
 
-    The settings are those of a recipe.
-    val: the split that is scored.
-    minutes: that its preparation took.
+    The other arguments are settings of a recipe.
+    val: the split to score on.
+    minutes: time that the preparation took.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Trainer:
 
     @property
     def network(self) -> nn.Module:
-        """The network as it is evaluated and saved: the average of the weights, if there is one."""
+        """The network that is evaluated and saved: the average of the weights, if there is one."""
         network = self._network if self._average is None else self._average.module
         assert isinstance(network, nn.Module)
         return network
@@ -200,7 +200,7 @@ class Trainer:
         log = Log(self.folder, record.step) if fabric.is_global_zero else None
         self._started = time.monotonic() - 60 * record.minutes
         with defer_interrupt() as interruption:
-            if self._is_due(record.step) and record.evaluated < record.step:  # the run ended in an evaluation
+            if self._is_due(record.step) and record.evaluated < record.step:  # the run ended during an evaluation
                 self._evaluate(log, interruption)
             for step in range(record.step, self.steps):
                 batch = next(batches)
@@ -226,15 +226,15 @@ class Trainer:
 
     @property
     def _minutes(self) -> float:
-        """That the run has taken, with its parts before it was resumed."""
+        """Duration of the run so far, including parts before it was resumed."""
         return (time.monotonic() - self._started) / 60
 
     def _is_due(self, step: int) -> bool:
-        """Whether there is an evaluation after this step."""
+        """True if there is an evaluation after this step."""
         return step > 0 and (step % self.evaluate_every == 0 or step == self.steps)
 
     def _step(self, batch: Any, step: int) -> dict[str, float]:
-        """One step. Its random numbers follow from the seed, the step and the process alone."""
+        """Run one step. Its random numbers depend only on the seed, the step and the process."""
         module, fabric = self._module, self.fabric
         torch.manual_seed(hash((self.seed, step, fabric.global_rank)) % 2**63)
         module.train()
@@ -247,13 +247,13 @@ class Trainer:
         max_norm = self._settings.clip_gradient or float("inf")
         norm = fabric.clip_gradients(module, self._optimizer, max_norm=max_norm, error_if_nonfinite=False)
         assert norm is not None
-        if fabric.strategy.precision.precision != "16-mixed":  # which skips such steps by itself, and tries a new scale
+        if fabric.strategy.precision.precision != "16-mixed":  # half precision skips such steps and lowers its scale
             self._check_finite(batch, losses, norm, step)
         self._optimizer.step()
         return {name: float(value.detach()) for name, value in losses.items()}
 
     def _check_finite(self, batch: Any, losses: dict[str, Tensor], value: Tensor, step: int) -> None:
-        """Stop before a loss or gradient that is not a number reaches the weights, and save its batch."""
+        """Raise before a loss or gradient that is not finite reaches the weights, and save its batch."""
         own = bool(torch.isfinite(value.detach()))
         if not any_process(self.fabric, not own):
             return
@@ -272,9 +272,10 @@ class Trainer:
         )
 
     def _evaluate(self, log: Log | None, interruption: Interruption) -> None:
-        """Evaluate in the first process: figures and a picture to the log, checkpoints, and the state to resume from.
+        """Evaluate in the first process. Log figures and a picture, write checkpoints and the state to resume from.
 
-        Ctrl-C interrupts it at once, as a resumed run begins with it; with several processes, the others would wait.
+        Ctrl-C interrupts it immediately, because a resumed run starts with it. Not with several processes: the
+        others would wait.
         """
         record, device = self.record, self.fabric.device
         if log is not None:
@@ -287,7 +288,7 @@ class Trainer:
                 log.add_picture(picture, record.step)
             score = figures.get("score")
             notes = {"step": record.step, "minutes": round(record.minutes, 1), "figures": figures}
-            # Where nothing is scored, the best weights are the last.
+            # If nothing is scored, the best weights are the last.
             self.stage.save(network, self.folder, notes, score is None or score > record.best)
             record.figures, record.evaluated = figures, record.step
             record.best = max(record.best, -math.inf if score is None else score)

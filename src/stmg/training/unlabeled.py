@@ -1,4 +1,4 @@
-"""Short clips without labels: of a user's videos as they are, and of their frames as stills set in motion."""
+"""Short clips without labels, from a user's videos or from their frames as stills set in motion."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from stmg.video.frames import Frame, Image, resize_image
 STILL_MOTION = SimulatedMotion(zoom=0.04, pan=0.03, tilt=0.02, object_speed=0.03, max_gap=1)
 CLOSER = (1.0, 1.4)  # zoom into a still, so that it covers the frame while the camera moves
 ZOOM_ALONE = Augment(scale=CLOSER, flip=False, brightness=0, contrast=0, gamma=0, saturation=0, tint=0)
-HELD_OUT = 0.2  # of each video, at its end, or of the videos
-MIN_VIDEOS_TO_SPLIT = 5  # from so many on, some are held out whole
-MIN_CLIP_FRAMES = 3  # of a clip of a video
+HELD_OUT = 0.2  # share of each video, at its end, or of the videos
+MIN_VIDEOS_TO_SPLIT = 5  # with at least this many videos, hold out whole videos
+MIN_CLIP_FRAMES = 3  # minimum frames of a clip of a video
 
 
 @dataclass(frozen=True)
 class UnlabeledClip:
-    """Adjacent frames."""
+    """Adjacent frames of a clip."""
 
     images: Sequence[Image]
     flows: Sequence[Flow | None]
-    """From each frame but the first to the one before."""
+    """Flow from each frame except the first to the one before."""
     views: Sequence[View]
     motion: MotionEstimator
 
@@ -48,19 +48,19 @@ class UnlabeledClip:
 
 
 class _Part(NamedTuple):
-    """Frames of a video."""
+    """A range of frames of a video."""
 
     video: Video
     frames: range
 
 
 class UnlabeledClips:
-    """Clips by their number, the same each time.
+    """Clips by number. A number always gives the same clip.
 
-    size_for: the size at which a stream computes frames of a size; of those computed at another size than `size`, the
-        middle is taken in its shape. None: all are resized.
-    max_interval: frames from the first to the last of a clip.
-    still_share: of the clips that are stills set in motion, so that a short video is not learned by heart.
+    size_for: returns the size at which a stream computes frames of a size. Frames computed at another size than `size`
+        are cropped in the middle to its shape. None: all frames are resized.
+    max_interval: frames from the first to the last frame of a clip.
+    still_share: share of the clips that are stills set in motion, so that a short video is not memorized.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class UnlabeledClips:
         self.max_interval, self.still_share, self.seed, self.size_for = max_interval, still_share, seed, size_for
         self.train, self.held_out = _split(self.videos)
         if not self.held_out:
-            raise DataError("nothing is left to check a corrector on: give a longer video, or several")
+            raise DataError("no frames are left to check a corrector on; give a longer video, or several")
 
     def get(self, number: int) -> UnlabeledClip:
         """A clip to learn from."""
@@ -92,7 +92,7 @@ class UnlabeledClips:
         return self._from_still(self.read(video, int(rng.integers(frames.start, frames.stop))), rng)
 
     def get_held_out(self, number: int) -> UnlabeledClip | None:
-        """A clip that is not learned from: of a moving video as it is, of stills set in motion; None at a scene cut."""
+        """A clip to check on: from a moving video, or a still set in motion. None at a scene cut."""
         rng = np.random.default_rng((self.seed, number, 1))
         video, frames = _sample_part(self.held_out, rng)
         if is_moving(video):
@@ -100,7 +100,7 @@ class UnlabeledClips:
         return self._from_still(self.read(video, int(rng.integers(frames.start, frames.stop))), rng)
 
     def read(self, video: Video, index: int) -> Image:
-        """A frame at the size of all."""
+        """A frame at the common size."""
         image = video.image(index)
         height, width = image.shape[:2]
         if self.size_for is not None and self.size_for((height, width)) != self.size:
@@ -116,7 +116,7 @@ class UnlabeledClips:
         return UnlabeledClip(images, [step.flow for step in steps], views, self.motion)
 
     def _cut(self, video: Video, frames: range, rng: np.random.Generator) -> UnlabeledClip | None:
-        """Some of these frames of a video; None if they do not show one scene in motion."""
+        """Consecutive frames from a range of a video; None if they do not show one scene in motion."""
         if not is_moving(video) or len(frames) < MIN_CLIP_FRAMES:
             return None
         length = min(self.max_interval + 1, len(frames))
@@ -137,7 +137,7 @@ class UnlabeledClips:
 
 
 def crop_middle(image: Image, shape: tuple[int, int]) -> Image:
-    """The largest part of an image, from its middle, that has the proportions of `shape`."""
+    """The largest middle part of an image that has the proportions of `shape`."""
     scale = min(image.shape[0] / shape[0], image.shape[1] / shape[1])
     height, width = (max(1, round(scale * side)) for side in shape)
     top, left = (image.shape[0] - height) // 2, (image.shape[1] - width) // 2
@@ -145,10 +145,10 @@ def crop_middle(image: Image, shape: tuple[int, int]) -> Image:
 
 
 def _split(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
-    """Frames to learn from, and frames to hold out.
+    """Split into frames to learn from and frames to hold out.
 
-    Of many videos the last ones are held out: scenes that were not seen say more than later frames of those that were.
-    Of few, the end of each is; if they are too short for that, again the last ones.
+    Of many videos, hold out the last ones: unseen scenes are a better check than later frames of seen ones. Of few,
+    hold out the end of each, or the last videos if they are too short for that.
     """
     train: list[_Part] = []
     held_out: list[_Part] = []
@@ -169,6 +169,6 @@ def _split_whole(videos: Sequence[Video]) -> tuple[list[_Part], list[_Part]]:
 
 
 def _sample_part(parts: Sequence[_Part], rng: np.random.Generator) -> _Part:
-    """One of them, those of longer videos more often."""
+    """Sample a part. Parts of longer videos are sampled more often."""
     lengths = np.array([len(part.video) for part in parts])
     return parts[int(rng.choice(len(lengths), p=lengths / lengths.sum()))]
