@@ -46,17 +46,17 @@ SCHEDULES = "Scheduling (table 4)"
 REUSE = "Feature aggregation (table 6)"
 TRAINING = "Trained otherwise (table 7 and ours)"
 OURS = "Beyond the paper"
-TIMED_FRAMES, TIMED_REPEATS = 50, 3  # over which the speeds of table 6 are measured
-FUSION = 0.5  # where key frames are fused
+TIMED_FRAMES, TIMED_REPEATS = 50, 3  # used to measure the speeds of table 6
+FUSION = 0.5  # fusion in the rows that fuse key frames
 
 
 class Trial(NamedTuple):
-    """A row to measure."""
+    """One row to measure."""
 
     table: str
     way: Way
     is_random: bool = False
-    """True: measured with several seeds."""
+    """True if measured with several seeds."""
     is_timed: bool = False
 
 
@@ -78,7 +78,7 @@ def ablate(
 
     on_row: called after each row with its name, how many rows are done, and how many there are.
 
-    After Ctrl-C the result has the rows until then, and `interrupted` is True.
+    After Ctrl-C the result has the rows measured so far, and `interrupted` is True.
     """
     found = data if isinstance(data, Dataset) else open_dataset(data)
     subject = open_model(model, size, name, source=None if size else read_source_size(found, split))
@@ -102,7 +102,7 @@ def ablate(
     try:
         for number, (each_segmenter, trial) in enumerate(plan, 1):
             key = f"{id(each_segmenter)} {sorted(trial.way.settings.items())}"
-            # Only a drift budget can be steered, and rows are to differ in nothing else.
+            # Only a drift budget can be steered. Switch steering off everywhere, so that rows differ in nothing else.
             unsteered = each_segmenter.another(max_change=None)
             if key not in known:
                 steppers = [apply_way(way, unsteered) for way in _seeded(trial, seeds)]
@@ -112,7 +112,7 @@ def ablate(
             if on_row is not None:
                 on_row(trial.way.name, number, len(plan))
         rows = _add_speeds(rows, plan, dataset, split, subject.size)
-    except KeyboardInterrupt:  # the rows that are done are worth having
+    except KeyboardInterrupt:  # keep the rows that are done
         interrupted = True
     tables = [trial.table for _, trial in plan[: len(rows)]]
     return AblationResult(
@@ -137,7 +137,7 @@ def ablate(
 def list_trials(segmenter: VideoSegmenter) -> list[Trial]:
     """The rows to measure for this checkpoint. Most need a mask generator.
 
-    The paper's tables are in the paper's mode: nothing is warped.
+    The paper's tables use the paper's mode, in which nothing is warped.
     """
     own = segmenter.settings.masking
     base = _trial(REUSE, "base network", EVERY_FRAME, is_timed=True)
@@ -154,7 +154,7 @@ def list_trials(segmenter: VideoSegmenter) -> list[Trial]:
     full_scale = _paper(REUSE, "pruned and reused, partial frames at full scale", partial_scale=1.0)
     generated = _paper(MASKS, "m_sp as generated (gain 1)", masking={"gain": 1.0})
     at_random = _paper(MASKS, "random block pruning", masking={"pruning": "random"})
-    other_scale = segmenter.settings.partial_scale < 1 and segmenter.runtime.input_size is None  # an export has one
+    other_scale = segmenter.settings.partial_scale < 1 and segmenter.runtime.input_size is None  # exports have one size
     return [
         *([at_random._replace(is_random=True)] if segmenter.runtime.fixed_blocks is None else []),
         _paper(MASKS, "random spatial masking", masking={"spatial": "random"})._replace(is_random=True),

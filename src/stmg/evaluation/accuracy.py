@@ -1,4 +1,4 @@
-"""Accuracy: how far labels agree with the truth, with the whole network, and with themselves a frame before."""
+"""Accuracy: agreement of labels with the truth, with the base network, and with the frame before."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from stmg.video.labels import IGNORE, Labels
 with explain_missing("torchmetrics", why="measuring accuracy needs torchmetrics", extra="evaluate"):
     from torchmetrics.classification import MulticlassConfusionMatrix
 
-BOUNDARY = 0.005  # how far a boundary reaches, as a share of the frame's diagonal: 3 pixels at 360x480
+BOUNDARY = 0.005  # width of the boundary band as a share of the frame's diagonal: 3 pixels at 360x480
 MAX_RESIDUAL = 0.3  # difference left after warping, up to which a correspondence is certain
 
 
 class ConfusionMatrix:
-    """Counts of true against predicted classes over a stream; pixels of truth beyond the classes are ignored."""
+    """Counts of true against predicted classes over a stream. Pixels whose true class is out of range are ignored."""
 
     def __init__(self, num_classes: int) -> None:
         self.num_classes = num_classes
@@ -31,7 +31,7 @@ class ConfusionMatrix:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """(C, C): row the truth, column the labels."""
+        """(C, C): rows are the truth, columns the labels."""
         counts: NDArray[np.int64] = self._metric.confmat.numpy()
         return counts
 
@@ -45,7 +45,7 @@ class ConfusionMatrix:
         self._metric.update(torch.from_numpy(labels.astype(np.int64)), torch.from_numpy(known))
 
     def iou(self) -> NDArray[np.float64]:
-        """(C,) of each class; NaN for a class that neither occurs nor is predicted."""
+        """IoU of each class, (C,). NaN for a class that neither occurs nor is predicted."""
         hits = np.diag(self.counts).astype(np.float64)
         return _ratio(hits, self.counts.sum(0) + self.counts.sum(1) - hits)
 
@@ -55,12 +55,12 @@ class ConfusionMatrix:
         return float(np.nanmean(self.iou()[present])) if present.any() else float("nan")
 
     def agreement(self) -> float:
-        """Share of the pixels that are the same."""
+        """Share of the pixels with equal labels."""
         return float(np.trace(self.counts) / max(1, self.counts.sum()))
 
 
 class BoundaryIou:
-    """IoU of each class within a few pixels of its outline, where thin and small things count as much as large ones."""
+    """IoU of each class within a few pixels of its outline, where thin and small objects count as much as large."""
 
     def __init__(self, num_classes: int) -> None:
         self.both = np.zeros(num_classes, np.int64)
@@ -87,7 +87,7 @@ class BoundaryIou:
 class Consistency:
     """Compares the labels of a frame with those of the frame before, warped onto it: 1 if nothing flickers.
 
-    The flow is Farnebäck's, not the one that streams warp labels along, which would measure itself.
+    The flow is Farnebäck's. Measuring with the flow that streams warp labels by would measure that flow itself.
     Pixels that the flow does not explain (come into view, or blurred) do not count.
     """
 
@@ -112,7 +112,7 @@ class Consistency:
 
 
 class Correspondence:
-    """Where each pixel of a frame was in the one before, and where that is certain."""
+    """Flow from each pixel of a frame to the frame before, and a mask of where it is certain."""
 
     def __init__(self, before: Image, now: Image) -> None:
         old, new = make_view(Frame(before)), make_view(Frame(now))
@@ -129,7 +129,7 @@ def _farneback(before: View, now: View) -> Flow:
 
 
 def _outline(mask: NDArray[np.uint8], reach: int) -> NDArray[np.bool_]:
-    """Pixels of a mask within `reach` of its edge; the frame's edge is one."""
+    """Pixels of a mask within `reach` of its edge. The frame's edge counts as an edge."""
     kernel = np.ones((2 * reach + 1, 2 * reach + 1), np.uint8)
     inner = cv2.erode(mask, kernel, borderType=cv2.BORDER_CONSTANT, borderValue=0)
     outline: NDArray[np.bool_] = (mask > 0) & (inner == 0)

@@ -22,7 +22,7 @@ NO_COLORS = np.zeros((0, 3), np.uint8)
 
 
 class _Baseline:
-    """A stream over a runtime; its results look like a segmenter's."""
+    """A stream over a runtime, with results like a segmenter's."""
 
     def __init__(self, runtime: Runtime) -> None:
         self.runtime = runtime
@@ -55,7 +55,7 @@ class _Baseline:
 
 
 class HalfResolution(_Baseline):
-    """Every frame computed at half its height and width."""
+    """Run the network on every frame, at half its height and width."""
 
     def step(self, frame: Any) -> FrameResult:
         result = super().step(frame)
@@ -69,9 +69,9 @@ class HalfResolution(_Baseline):
 
 
 class WarpedLogits(_Baseline):
-    """Every `stride`th frame computed; on the others its logits, warped along the DIS flow to it.
+    """Run the network on every `stride`th frame; on the others, warp its logits along the DIS flow.
 
-    motion: that of the stream it is compared with; the coarsest if that is not DIS.
+    motion: that of the stream to compare with; the coarsest DIS level if that stream uses no DIS.
     """
 
     def __init__(self, runtime: Runtime, stride: int, motion: MotionEstimator | None = None) -> None:

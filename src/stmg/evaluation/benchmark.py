@@ -26,17 +26,17 @@ from stmg.video.frames import Frame
 
 MODES: tuple[Mode, ...] = ("online", "offline", "realtime")
 MEMORY_FRAMES = 12
-RATE = 15.0  # frames per second of a source that does not know its own
+RATE = 15.0  # FPS of a source whose own rate is unknown
 
 
 class BenchmarkProgress(NamedTuple):
-    """How far a benchmark is."""
+    """Progress of a benchmark."""
 
     size: Size
     way: Way
     done: int
     total: int
-    """Frames at this size, of all ways and repeats."""
+    """Frames at this size, over all ways and repeats."""
 
 
 def benchmark(
@@ -59,20 +59,20 @@ def benchmark(
     over whole passes is measured, in turns with passes of the base network. Realtime gets its frames at their times.
 
     model: what `stmg.load` takes, or a bare network such as ddrnet39, which may be without weights here.
-    source: a dataset, of which its split `val` is used, or a video.
-    sizes: frame sizes to measure at; if none is given, that at which `segment` computes the video.
-    mode: offline, online or realtime alone; if not given, all of them.
-    rate: frames per second in realtime; if not given, the source's own, 15 if that is unknown.
-    baselines: also copied labels, warped logits and half resolution, and streams at other budgets.
+    source: a video, or a dataset, whose split `val` is used.
+    sizes: frame sizes to measure at. Default: the size at which `segment` computes the video.
+    mode: offline, online or realtime. Default: all of them.
+    rate: FPS in realtime. Default: the source's own, or 15 if that is unknown.
+    baselines: also run copied labels, warped logits and half resolution, and streams at other budgets.
     smaller: other models to run on every frame.
-    beside: exports of the same model for other runtimes, or as INT8, in the same modes.
+    beside: exports of the same model for other runtimes, or in INT8, to run in the same modes.
 
-    After Ctrl-C the result has the sizes until then, and `interrupted` is True.
+    After Ctrl-C the result has the sizes measured so far, and `interrupted` is True.
     """
     spec = as_spec(model).with_options(untrained=True)
     modes = tuple(filter(spec.settings.can_run, MODES)) if mode is None else (check_mode(mode),)
     if rate is not None and ("realtime" not in modes or rate <= 0):
-        raise SettingsError(f"rate is for realtime, in frames per second above 0; got {rate:g} and the mode {mode}")
+        raise SettingsError(f"rate is for realtime and must be above 0 FPS; got {rate:g} and the mode {mode}")
     warning = busy_warning()
     runs: list[SizeBenchmark] = []
     interrupted = False

@@ -33,7 +33,7 @@ from stmg.video.frames import Image
 from stmg.video.labels import Labels
 
 NETWORK_INTERVALS = (1, 2, 4)
-MAX_RECORDS = 2000  # frames that are recorded one by one
+MAX_RECORDS = 2000  # frames with a record of their own
 
 
 def evaluate(
@@ -52,17 +52,17 @@ def evaluate(
     """Measure accuracy and cost of a model, run as a stream in each mode, beside its base network on every frame.
 
     model: a segmenter, or what `stmg.load` makes one from.
-    data: a dataset, or where it is; on videos without labels only the agreement with the base network is measured.
-    size: (height, width) of the frames; if not given, that at which `segment` computes the video.
-    limit: frames of each video.
-    mode: offline, online or realtime alone; if not given, online and offline.
-    network_intervals: of realtime, how many frame intervals the network takes, each evaluated exactly with that delay;
-        if not given, 1, 2 and 4.
-    paper_protocol: also score each labeled frame given the frame before it as its key frame.
-    name: what the result calls the model.
-    on_frame: called with the result of each frame, online if that is among the modes.
+    data: a dataset or its path. On videos without labels only the agreement with the base network is measured.
+    size: (height, width) of the frames. Default: the size at which `segment` computes the video.
+    limit: maximum number of frames of each video.
+    mode: offline, online or realtime. Default: online and offline.
+    network_intervals: for realtime, how many frame intervals the network takes. Each is simulated exactly.
+        Default: 1, 2 and 4.
+    paper_protocol: also score each labeled frame with the frame before it as its key frame.
+    name: the name of the model in the result.
+    on_frame: called with the result of each frame, of online if that is among the modes.
 
-    After Ctrl-C the result is that of the frames until then, and `interrupted` is True.
+    After Ctrl-C the result covers the frames done so far, and `interrupted` is True.
 
         result = stmg.evaluate("lite0-camvid", "data/camvid")
         result.base.miou, result.mode("online").miou, result.mode("offline").miou
@@ -119,7 +119,7 @@ def list_ways(mode: str | None, network_intervals: Sequence[int] | None) -> list
         raise SettingsError(f"network_intervals are for realtime; mode is {mode or 'not given'}")
     intervals = NETWORK_INTERVALS if network_intervals is None else network_intervals
     if not intervals or any(each < 1 for each in intervals):
-        raise SettingsError(f"network_intervals are whole numbers from 1; got {', '.join(map(str, intervals))}")
+        raise SettingsError(f"network_intervals must be whole numbers from 1; got {', '.join(map(str, intervals))}")
     if mode == "realtime":
         kinds: tuple[Literal["realtime", "copied-labels"], ...] = ("realtime", "copied-labels")
         return [Way(kind=kind, intervals=each) for each in intervals for kind in kinds]
@@ -129,7 +129,7 @@ def list_ways(mode: str | None, network_intervals: Sequence[int] | None) -> list
 def evaluate_pairs(
     segmenter: VideoSegmenter, dataset: Dataset, split: str, size: Size, limit: int | None
 ) -> PairScores:
-    """The paper's protocol: each labeled frame given the frame before it as its key frame, whatever came earlier."""
+    """Score each labeled frame with the frame before it as its key frame: the paper's protocol."""
     between = Level.PARTIAL if segmenter.runtime.has_mask_generator else Level.CARRY
     pairs = segmenter.another(mode="online", scheduler=FixedPeriod(2, between), fusion=0, max_change=None)
     whole = open_way(BASE, segmenter)

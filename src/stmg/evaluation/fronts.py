@@ -18,7 +18,7 @@ Point = tuple[float, float]
 
 
 def group_ways(points: Mapping[Way, Point]) -> list[list[Way]]:
-    """Ways that differ in stride or budget alone, each group from slow to fast."""
+    """Group ways that differ only in stride or budget, each group from slow to fast."""
     groups: dict[tuple[str, str], list[Way]] = {}
     for way in sorted(points, key=lambda way: points[way][1]):
         groups.setdefault((way.family, way.engine), []).append(way)
@@ -53,7 +53,7 @@ def list_front(result: TuneResult) -> list[Row]:
 
 
 def pruning_points(frames: Sequence[FrameRecord]) -> list[Point]:
-    """Distortion and pruned share of each partial frame."""
+    """Distortion and pruned share of blocks of each partial frame."""
     return [
         (frame.distortion, 1 - frame.kept_blocks)
         for frame in frames
@@ -62,6 +62,6 @@ def pruning_points(frames: Sequence[FrameRecord]) -> list[Point]:
 
 
 def correlation(points: Sequence[Point]) -> float:
-    """Between the two coordinates; NaN if either is always the same."""
+    """Correlation of the two coordinates; NaN if either is constant."""
     first, second = np.array(points).T
     return float(np.corrcoef(first, second)[0, 1]) if first.std() > 0 and second.std() > 0 else float("nan")

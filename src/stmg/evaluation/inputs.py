@@ -34,7 +34,7 @@ MAX_MEMORY = 4e9  # bytes of decoded frames
 
 
 class Subject(NamedTuple):
-    """A model that is measured."""
+    """A model to measure."""
 
     segmenter: VideoSegmenter
     name: str
@@ -46,7 +46,7 @@ class Subject(NamedTuple):
 def open_model(model: Model, size: Size | None = None, name: str | None = None, source: Size | None = None) -> Subject:
     """Open a model to measure it: its segmenter, its name in results, and the frame size.
 
-    source: (H, W) of the video; without `size` it is measured at the size at which `segment` computes it.
+    source: (H, W) of the video. Without `size`, the model is measured at the size at which `segment` computes it.
     """
     chosen: Mapping[str, Any] = {}
     if isinstance(model, VideoSegmenter):
@@ -55,7 +55,7 @@ def open_model(model: Model, size: Size | None = None, name: str | None = None, 
         spec = as_spec(model)
         spec = spec if size is None else spec.with_options(size=size)
         segmenter, chosen, name = resolve(spec), spec.options, name or spec.name
-    # A stream of its own, so that the caller's is not disturbed; its frames come at the size to work at.
+    # Use a separate stream, so that the caller's is not disturbed. Frames arrive already resized.
     return Subject(segmenter.another(size=None, model_size=None), name, size or choose_size(segmenter, source), chosen)
 
 
@@ -67,7 +67,7 @@ def choose_size(segmenter: VideoSegmenter, source: Size | None) -> Size:
 
 
 def read_source_size(source: Dataset | str | Path, split: str | None = None) -> Size | None:
-    """(H, W) of a video, or of the first frame of a dataset; None if it can be read only once, as standard input."""
+    """(H, W) of a video, or of the first frame of a dataset; None if it can be read only once, like standard input."""
     if source == "-":
         return None
     if not isinstance(source, Dataset):
@@ -99,12 +99,12 @@ def videos_of(dataset: Dataset, split: str) -> tuple[Video, ...]:
 
 
 def check_classes(subject: Subject, num_classes: int | None, dataset: Dataset) -> None:
-    """Refuse a model of other classes than the data's: its figures would mean nothing."""
+    """Raise if the model's classes differ from the data's: its accuracy would mean nothing."""
     if num_classes not in (None, dataset.num_classes):
         raise DataError(f"{subject.name} has {num_classes} classes, {dataset.name} has {dataset.num_classes}")
     for own, other in zip(subject.segmenter.class_names, dataset.class_names, strict=False):
         if own.lower() != other.lower():
-            raise DataError(f"{subject.name} calls a class {own!r} that {dataset.name} calls {other!r}")
+            raise DataError(f"class names differ: {own!r} in {subject.name}, {other!r} in {dataset.name}")
 
 
 def count_classes(subject: Subject) -> int | None:
@@ -119,12 +119,12 @@ def count_classes(subject: Subject) -> int | None:
 
 
 def takes_size(runtime: Runtime, size: Size) -> bool:
-    """True if a network runs on frames of a size. Some take one size only, some multiples of their stride."""
+    """True if a network runs on frames of this size. Some take one size only, some multiples of their stride."""
     if runtime.input_size is not None:
         return False
     try:
         runtime.full(runtime.prepare(np.zeros((*size, 3), np.uint8)))
-    except Exception:  # whatever a user's network raises
+    except Exception:  # a user's network may raise anything
         return False
     return True
 
@@ -135,13 +135,13 @@ class Clip(NamedTuple):
     frames: list[Frame]
     truths: list[Labels | None]
     starts: set[int]
-    """Where a video begins."""
+    """Index of the first frame of each video."""
     read_ms: float | None
     """Milliseconds to read a frame; None if frames are rendered."""
     dataset: Dataset | None
     """The dataset that the labels are from; None without labels."""
     rate: float | None = None
-    """Frames per second; None where the source does not know."""
+    """FPS; None if the source does not know."""
 
 
 def read_clip(source: str, size: Size, num_frames: int) -> Clip:
@@ -178,7 +178,7 @@ def read_clip(source: str, size: Size, num_frames: int) -> Clip:
 
 
 def split_videos(clip: Clip) -> list[list[Frame]]:
-    """The frames of each video."""
+    """The frames of each video of a clip."""
     edges = [*sorted(clip.starts), len(clip.frames)]
     return [clip.frames[start:end] for start, end in pairwise(edges)]
 
@@ -197,7 +197,7 @@ def read_frames(video: Video, size: Size, limit: int | None = None) -> Iterator[
 
 
 class MemoryVideo:
-    """A video, or the start of it, in memory: for streams that are run again and again."""
+    """A video, or the start of one, in memory: for streams that are run many times."""
 
     def __init__(self, video: Video, size: Size, limit: int | None) -> None:
         self.name, self.rate = video.name, video.rate

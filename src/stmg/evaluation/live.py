@@ -29,7 +29,7 @@ def run_live(
     rate: float,
     on_frame: Callable[[FrameResult], None] | None = None,
 ) -> Live:
-    """Play videos at a rate to a segmenter in realtime, one after the other, each from a fresh start.
+    """Play videos to a segmenter in realtime at a given rate, one after the other, each from a fresh start.
 
     on_frame: called with what was on the screen at each frame, in order: at a dropped frame, the result before it. It
         is called after the stream has ended, so that it takes no time from it.
@@ -94,7 +94,7 @@ class _Playback:
     """Frames in memory as a video source, numbered, at a rate. Has only what pacing needs."""
 
     name = "frames in memory"
-    size = None  # they have the size to work at already
+    size = None  # the frames are already resized
 
     def __init__(self, frames: Sequence[Frame], rate: float) -> None:
         self.fps = rate
@@ -135,7 +135,7 @@ class DelayedExecutor(Executor):
         return run
 
     def tick(self) -> None:
-        """The next frame has come."""
+        """Advance by one frame interval and finish the runs that are due."""
         self._now += 1
         for due, run in self._waiting:
             if due <= self._now:
@@ -154,7 +154,7 @@ class _Run(Future[Value]):
         if not self.done():
             try:
                 self.set_result(self._call())
-            except Exception as error:  # raised where the result is taken
+            except Exception as error:  # raised by `result`
                 self.set_exception(error)
 
     def result(self, timeout: float | None = None) -> Value:
@@ -175,7 +175,7 @@ class Shown(NamedTuple):
 class LastFinished:
     """Shows the newest labels that the network has finished, unwarped. The network never pauses.
 
-    The first frame is waited for, as in realtime.
+    The first frame waits for the network, as in realtime.
     """
 
     def __init__(self, intervals: int) -> None:

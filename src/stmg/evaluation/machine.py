@@ -1,4 +1,4 @@
-"""The machine that figures come from, as every result states it, and whether it was busy with something else."""
+"""The machine that figures come from, and a warning if it was busy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Machine:
     processor: str
     cores: int
     threads: int
-    """Of PyTorch."""
+    """Threads of PyTorch."""
     opencv_threads: int
     gpu: str | None
     system: str

@@ -153,7 +153,7 @@ def base_cost(runtime: Runtime, size: Size) -> Cost | None:
 
 @dataclass(frozen=True)
 class Measurements:
-    """What was measured of ways over a clip."""
+    """Measured times of ways over a clip."""
 
     meters: dict[Way, Meter]
     stepped: dict[Way, Times]
@@ -194,8 +194,8 @@ def measure_ways(
     """Run every way over a clip, `repeats` times: steps in turns, offline in whole passes, realtime at its rate.
 
     num_classes: of the clip's labels; 0 if there are none.
-    on_result: called once with each way's result of each frame, by its index in the clip.
-    on_progress: called with a way and how many more of its frames are done.
+    on_result: called once for each way and frame, with the frame's index in the clip and its result.
+    on_progress: called with a way and the number of frames it has just finished.
     base_passes: also time the base network and online over whole passes, which offline is then compared with.
     """
     progress = on_progress or (lambda way, frames: None)

@@ -11,11 +11,11 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-OFFLINE_FRAMES = 48  # enough for the windows of an offline stream to fill
+OFFLINE_FRAMES = 48  # enough to fill the windows of an offline stream
 
 
 def peak_memory(make_segmenter: Callable[[], Any], frames: Sequence[Any], mode: str = "online") -> int | None:
-    """Peak bytes of a process of its own that segments the frames in a mode, Python and its libraries included."""
+    """Peak bytes of a separate process that segments the frames in a mode, including Python and its libraries."""
     if sys.platform == "win32":
         return None
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
@@ -28,7 +28,7 @@ def _measure(make_segmenter: Callable[[], Any], frames: list[Any], mode: str) ->
     for _ in segmenter.stream(source, mode=mode):
         pass
     status = Path("/proc/self/status")
-    if status.is_file():  # elsewhere the peak of a process counts, which a child takes over from its parent
+    if status.is_file():  # on other systems, use the peak of the process, which a child inherits from its parent
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     import resource

@@ -50,7 +50,7 @@ class Meter:
 
     @property
     def miou(self) -> float:
-        """In percent."""
+        """Mean IoU in percent."""
         return 100 * self.counts.mean_iou()
 
     @property
@@ -68,11 +68,11 @@ class Meter:
         return 100 * float(np.mean(self.kept_shares)) if self.kept_shares else float("nan")
 
     def macs_share(self, whole: Cost | None) -> float:
-        """Executed MACs of a mean frame as a share of `whole`, in percent; NaN where they are not counted."""
+        """MACs of a mean frame as a share of those of `whole`, in percent; NaN if they are not counted."""
         return 100 * self.cost.macs / whole.macs if self.cost and whole and whole.macs else float("nan")
 
     def share(self, level: Level) -> float:
-        """Of the frames, in percent."""
+        """Share of the frames with this level, in percent."""
         return 100 * self.levels[level] / max(1, self.num_frames)
 
     def row(self, way: Way, settings: str = "") -> Row:

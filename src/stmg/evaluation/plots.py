@@ -212,7 +212,7 @@ def plot_distances(modes: Sequence[Row]) -> bytes:
 
 
 def plot_pruning(frames: Sequence[FrameRecord]) -> bytes | None:
-    """Pruned share against distortion of the partial frames; None where there are too few."""
+    """Pruned share against distortion of the partial frames; None if there are too few."""
     points = pruning_points(frames)
     if len(points) < 3:
         return None
@@ -225,7 +225,7 @@ def plot_pruning(frames: Sequence[FrameRecord]) -> bytes | None:
 
 
 def _alpha(mode: Row) -> float:
-    """Realtime is paler the longer the network takes."""
+    """Opacity of a stream: in realtime, paler the longer the network takes."""
     return 1.0 if mode.way.intervals is None else 0.35 + 0.65 / mode.way.intervals
 
 

@@ -39,7 +39,7 @@ code { background: #f3f4f6; padding: .1em .35em; border-radius: 3px; }
 
 
 def render_html(results: Sequence[Result]) -> str:
-    """The report as a page."""
+    """The report as an HTML page."""
     parts = ["<h1>stmg: what was gained and what was lost</h1>"]
     parts.append("<ul>" + "".join(f"<li>{html.escape(line)}</li>" for line in summarize(results)) + "</ul>")
     for kind, title in TITLES.items():
@@ -58,7 +58,7 @@ def render_html(results: Sequence[Result]) -> str:
 
 
 def render_markdown(results: Sequence[Result]) -> str:
-    """The tables alone, each after the command and the machine that it comes from."""
+    """The tables alone, each with the command and the machine above it."""
     parts: list[str] = []
     for result in results:
         parts.append(f"`{result.command}` ({result.machine})\n" if result.command else f"{result.machine}\n")
@@ -81,7 +81,7 @@ def summarize(results: Sequence[Result]) -> list[str]:
 
 
 def _summarize_benchmark(result: BenchmarkResult, run: SizeBenchmark) -> list[str]:
-    """A line for each mode of the model itself."""
+    """A line for each mode of the model."""
     where = f"{result.model} on {result.source}, {format_size(run.size)}"
     base = run.row(BASE)
     lines = []

@@ -1,6 +1,6 @@
 """Results: the rows that `evaluate`, `benchmark`, `ablate` and `tune` give; JSON, tables and plots are views of them.
 
-Accuracies and shares are in percent, times in milliseconds; None stands where there was nothing to measure.
+Accuracies and shares are in percent, times in milliseconds. None means that there was nothing to measure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Result:
     machine: Machine
     model: str
     interrupted: bool = False
-    """True if Ctrl-C ended it early: what was measured until then is there."""
+    """True if Ctrl-C ended the run early. The result has everything measured so far."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class EvaluationResult(Result):
     split: str
     size: Size
     settings: str
-    """Of the first stream, in words."""
+    """Settings of the first stream, as text."""
     runtime: str
     """The runtime of the network, in words."""
     base: Row
     modes: tuple[Row, ...]
-    """Of each mode; realtime once for each number of intervals, with copied labels beside it."""
+    """One row for each mode; for realtime, one for each number of intervals, with copied labels beside it."""
     truth_consistency: float | None
     """Temporal consistency of the true labels, to compare that of the streams with."""
     motion: dict[str, int]
@@ -93,19 +93,19 @@ class SizeBenchmark:
     size: Size
     frames: int
     frames_per_turn: int
-    """How many frames a way gets before the next one has its turn."""
+    """Number of frames that a way gets before the next way has its turn."""
     settings: str
     runtime: str
     read_ms: float | None
-    """Reading a frame; None if frames are rendered."""
+    """Milliseconds to read a frame; None if frames are rendered."""
     draw_ms: float
-    """Drawing labels over a frame."""
+    """Milliseconds to draw labels over a frame."""
     rows: tuple[Row, ...]
     passes: tuple[Row, ...] = ()
     """The base network and the modes, by wall time over whole passes."""
     realtime: tuple[Row, ...] = ()
     notes: tuple[str, ...] = ()
-    """What could not be measured, and why."""
+    """Measurements that failed, and why."""
 
     def __post_init__(self) -> None:
         require(any(row.way == BASE for row in self.rows), "rows has one of the base network", len(self.rows))
@@ -156,15 +156,15 @@ class Goal:
     """Limits that settings should stay within; None: no limit."""
 
     max_loss: float | None = None
-    """Percent of the mIoU of the network on every frame; needs labels."""
+    """Maximum loss in percent of the mIoU of the network on every frame; needs labels."""
     max_change: float | None = None
-    """Share of the pixels, 0 to 1, whose label may differ from that of the network on every frame."""
+    """Maximum share of the pixels, 0 to 1, whose label differs from that of the network on every frame."""
     target_fps: float | None = None
     max_latency_ms: float | None = None
     """Of 95 % of the frames."""
 
     def __post_init__(self) -> None:
-        if self.max_change is not None:  # as the setting of that name, which may be text such as 2%
+        if self.max_change is not None:  # parsed like the setting of that name, which may be text such as 2%
             object.__setattr__(self, "max_change", SETTINGS["max_change"].read("max_change", self.max_change))
 
     def __str__(self) -> str:
@@ -203,13 +203,13 @@ class TuneResult(Result):
     checked_frames: int
     """How many others the choice was checked on."""
     rate: float | None
-    """Frames per second of the source; None if it is not known."""
+    """FPS of the source; None if unknown."""
     runtime: str
     goal: Goal
     flicker: float
     """Share of the pixels that the network labels differently from one frame to the next, after warping."""
     outcomes: tuple[Row, ...]
-    """Of each way tried; the first is the model on every frame."""
+    """One row for each way tried. The first is the model on every frame."""
     best: Row | None
     """The chosen way, as estimated; None if none reaches the goal."""
     check: Row | None

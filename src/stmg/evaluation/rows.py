@@ -15,7 +15,7 @@ from stmg.streaming.schedulers import Level
 
 
 def percent(share: float) -> float | None:
-    """A share from 0 to 1 in percent, rounded as results give it; None for NaN."""
+    """Convert a share from 0 to 1 to rounded percent; None for NaN."""
     return None if math.isnan(share) else round(100 * share, 3)
 
 
@@ -34,9 +34,9 @@ class FrameCost:
     """Operations and parameters that a mean frame executes."""
 
     macs: int
-    """Multiply-accumulates, those of the mask generator included."""
+    """Multiply-accumulates, including those of the mask generator."""
     macs_without_head: int
-    """As the paper counts."""
+    """MACs without the head, as the paper counts them."""
     params: int
 
     @classmethod
@@ -59,15 +59,15 @@ class DistanceScore:
     distance: int
     """Frames: online since the last key frame, offline to the nearer anchor, in realtime since the anchor."""
     share: float
-    """Of the frames with labels, in percent."""
+    """Share of the labeled frames, in percent."""
     miou: float | None
     base_miou: float | None
-    """The base network's on the same frames."""
+    """The base network's mIoU on the same frames."""
 
 
 @dataclass(frozen=True)
 class LevelShare:
-    """How many of the frames had a level, in percent."""
+    """Share of the frames with one level, in percent."""
 
     level: Level
     share: float
@@ -75,7 +75,7 @@ class LevelShare:
 
 @dataclass(frozen=True)
 class Latency:
-    """Milliseconds from a frame handed in to its labels."""
+    """Milliseconds from receiving a frame to returning its labels."""
 
     p50_ms: float
     p95_ms: float
@@ -98,7 +98,7 @@ class LevelLatency:
 
 @dataclass(frozen=True, kw_only=True)
 class Timing:
-    """Speed over a stream, and beside the base network; ratios are of the same repeat, ranges over the repeats."""
+    """Speed of a stream beside the base network. Ratios are within a repeat, ranges over the repeats."""
 
     fps: float
     fps_range: tuple[float, float] | None = None
@@ -106,16 +106,16 @@ class Timing:
     """FPS relative to the base network's."""
     gain_range: tuple[float, float] | None = None
     expected_gain: float | None = None
-    """The base network's MACs relative to those executed."""
+    """The base network's MACs relative to the stream's."""
     gain_reached: float | None = None
     """The gain relative to the expected one."""
     carry_overhead: float | None = None
     """A median carried frame relative to the base network's: the overhead of every frame."""
     slowest_frame: float | None = None
-    """The slowest frame, by the fastest of its repeats, relative to a median frame of the base network; None where
+    """The slowest frame, by the fastest of its repeats, relative to a median frame of the base network. None if
     frames wait for later ones."""
     end_to_end_fps: float | None = None
-    """With reading and drawing frames."""
+    """FPS including reading and drawing frames."""
     latency: Latency | None = None
     levels: tuple[LevelLatency, ...] = ()
 
@@ -125,18 +125,18 @@ class Timing:
 
 @dataclass(frozen=True, kw_only=True)
 class Live:
-    """A live stream: frames come at their own times, and the network runs in the background."""
+    """A live stream: frames arrive at the rate of the source, and the network runs in the background."""
 
     rate: float
-    """Frames per second of the source."""
+    """FPS of the source."""
     latency: Latency
-    """Of every answered frame but the first of a video, which waits for the network."""
+    """Latency of every answered frame except the first of a video, which waits for the network."""
     mean_age: float
-    """Frames since the one that the labels on the screen come from."""
+    """Mean age of the labels on the screen: frames since the one that they were computed from."""
     p95_age: float
     network_runs: int
     dropped: int
-    """Frames that were not answered, because a newer one had come."""
+    """Frames skipped because a newer one had arrived."""
     stale: int
     """Frames answered with the labels of another scene."""
 
@@ -145,7 +145,7 @@ class Live:
 class Row:
     """The results of a way to run a stream. A field is None, or empty, if it was not, or could not be, measured.
 
-    Accuracies and shares are in percent unless stated otherwise.
+    Accuracies and shares are in percent unless noted.
     """
 
     way: Way
@@ -154,44 +154,44 @@ class Row:
     """Scheduler, motion and so on, in words."""
     frames: int = 0
     miou: float | None = None
-    """None without labels, or if the model is untrained or of other classes."""
+    """None without labels, or if the model is untrained or has other classes."""
     miou_std: float | None = None
-    """Over the seeds; None for a single run."""
+    """Standard deviation over the seeds; None for a single run."""
     seeds: int = 1
     classes: tuple[ClassIou, ...] = ()
     boundary_iou: float | None = None
     consistency: float | None = None
-    """Temporal: mIoU of the labels of a frame and those of the frame before, warped onto it."""
+    """Temporal consistency: mIoU of the labels of a frame and those of the frame before, warped onto it."""
     agreement_pixels: float | None = None
     """Pixels with the same label as the base network's."""
     agreement_miou: float | None = None
     by_distance: tuple[DistanceScore, ...] = ()
     """Empty for the base network itself."""
     network_share: float | None = None
-    """Frames that were given to the network."""
+    """Share of the frames given to the network."""
     mean_distance: float | None = None
-    """Frames to the frame that labels come from, of a mean frame."""
+    """Mean number of frames to the frame that labels come from."""
     stale_share: float | None = None
-    """Frames that still had the labels of another scene."""
+    """Share of the frames that still had the labels of another scene."""
     levels: tuple[LevelShare, ...] = ()
     kept_blocks: float | None = None
-    """Blocks that ran on partial frames."""
+    """Share of the blocks that ran on partial frames."""
     changed: float | None = None
     """From `tune`: share of the pixels, 0 to 1, whose label differs from that of the model on every frame."""
     loss: float | None = None
-    """From `tune`: mIoU lost relative to that of the model on every frame; below 0: a gain."""
+    """From `tune`: mIoU lost relative to that of the model on every frame. Negative for a gain."""
     cost: FrameCost | None = None
     timing: Timing | None = None
     live: Live | None = None
     model_gain: float | None = None
-    """Of an export: FPS relative to the model's own base network, in the same repeat."""
+    """For exports: FPS relative to the model's own base network, in the same repeat."""
     model_gain_range: tuple[float, float] | None = None
     peak_memory: int | None = None
     """Bytes of a process that runs nothing else, Python and its libraries included."""
     latencies: tuple[float, ...] = ()
-    """Milliseconds of each frame of the first repeat, of the model's base and online stream."""
+    """Milliseconds of each frame of the first repeat. Only for the model's base and online streams."""
     frame_levels: tuple[Level, ...] = ()
-    """Of the same frames."""
+    """Levels of the same frames."""
 
     @property
     def name(self) -> str:
@@ -211,13 +211,13 @@ class Row:
 
     @property
     def latency(self) -> Latency | None:
-        """Live or timed."""
+        """Latency of the live stream or of the timing; None without either."""
         if self.live is not None:
             return self.live.latency
         return None if self.timing is None else self.timing.latency
 
     def share(self, level: Level) -> float:
-        """Of the frames, in percent."""
+        """Share of the frames with this level, in percent."""
         return next((each.share for each in self.levels if each.level is level), 0.0)
 
 

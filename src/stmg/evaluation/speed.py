@@ -27,7 +27,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 @dataclass
 class Times:
-    """Milliseconds of a way, frame by frame, of each repeat."""
+    """Milliseconds of each frame of a way, for each repeat."""
 
     repeats: list[list[float]] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Times:
         return [min(times) for times in zip(*self.repeats, strict=True)]
 
     def fps(self, extra_ms: float = 0.0) -> list[float]:
-        """Frames per second over the whole stream, of each repeat; `extra_ms` is added to each frame."""
+        """FPS over the whole stream, for each repeat. `extra_ms` is added to each frame."""
         sums = self.walls or [sum(repeat) for repeat in self.repeats]
         return [1000 / (each / len(repeat) + extra_ms) for each, repeat in zip(sums, self.repeats, strict=True)]
 
@@ -62,7 +62,7 @@ class Times:
         return mean_cost(self.costs)
 
     def relative_to(self, base: Times, extra_ms: float = 0.0) -> Timing:
-        """Figures beside those of the base network; ratios are of the same repeat."""
+        """Timing relative to the base network. Ratios are within a repeat."""
         ratios = self.ratios(base)
         gain = float(np.median(ratios))
         cost, whole = self.cost(), base.cost()
@@ -121,7 +121,7 @@ def time_interleaved(
                         times[way].costs.append(result.cost)
                     if on_frame is not None:
                         on_frame(way, repeat, index, result)
-            order.rotate()  # no way always comes first
+            order.rotate()  # give every way a chance to come first
     return times
 
 
@@ -130,7 +130,7 @@ def time_passes(
     repeats: int,
     on_pass: Callable[[Name], None],
 ) -> dict[Name, Times]:
-    """Time whole streams one after the other, `repeats` times, by the wall clock; the order rotates.
+    """Time whole streams one after the other, `repeats` times, by the wall clock. The order rotates.
 
     For streams that work on several frames at once and cannot be stepped. `on_pass` is called with the name after each
     pass.

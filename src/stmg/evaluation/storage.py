@@ -20,9 +20,9 @@ from stmg.evaluation.results import (
 )
 from stmg.files import build_from_file, path_inside, read_mapping, write_atomically
 
-PNG = b"\x89PNG\r\n\x1a\n"  # how such files begin
+PNG = b"\x89PNG\r\n\x1a\n"  # the first bytes of every PNG file
 FORMAT = 4
-"""Of the JSON files. Format 3 is read, but for those of `tune`; any other is refused."""
+"""Format of the JSON files. Format 3 is still read, except for `tune`; any other is refused."""
 KINDS: dict[str, type[Result]] = {
     kind.kind: kind for kind in (EvaluationResult, BenchmarkResult, AblationResult, TuneResult)
 }
@@ -48,7 +48,7 @@ def to_json(result: Result) -> str:
 
 
 def read_result(path: Path) -> Result:
-    """The result in a JSON file, with the pictures beside it."""
+    """Read a result from a JSON file, with the pictures beside it."""
     content = read_mapping(path, DataError)
     kind = content.pop("kind", None)
     if not isinstance(kind, str) or kind not in KINDS:
@@ -71,7 +71,7 @@ def read_result(path: Path) -> Result:
 
 
 def read_results(paths: Sequence[Path]) -> list[Result]:
-    """Every result in some folders, or files."""
+    """Read every result in the given folders or files."""
     results = []
     for path in paths:
         candidates = [path] if path.is_file() else [path / f"{kind}.json" for kind in KINDS]
@@ -109,7 +109,7 @@ def _upgrade_evaluation(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _upgrade_benchmark(content: Mapping[str, Any]) -> dict[str, Any]:
-    """From format 3, in which whole passes and realtime had rows of their own kinds."""
+    """Upgrade from format 3, in which whole passes and realtime had their own kinds of rows."""
     live_fields = ("rate", "latency", "mean_age", "p95_age", "network_runs", "dropped", "stale")
 
     def timed(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _upgrade_benchmark(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _upgrade_ablation(content: Mapping[str, Any]) -> dict[str, Any]:
-    """From format 3, in which rows had a name only."""
+    """Upgrade from format 3, in which rows had only a name."""
 
     def row(old: Mapping[str, Any], kind: str = "ablation") -> dict[str, Any]:
         same = {name: old[name] for name in ("miou", "miou_std", "seeds", "cost", "kept_blocks")}

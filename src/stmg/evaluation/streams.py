@@ -1,4 +1,4 @@
-"""Streams: ways opened over a model, and how each hands out the result of every frame."""
+"""Streams: open ways over a model, and yield the answer to every frame."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from stmg.streaming.settings import Mode
 
 COPY_STRIDES = (2, 3, 5)
 WARP_STRIDES = (2, 3, 5, 10)
-BUDGET_FACTORS = (0.5, 2.0, 4.0)  # beside baselines at several strides, streams at several budgets
+BUDGET_FACTORS = (0.5, 2.0, 4.0)  # stream at several budgets, as baselines run at several strides
 
 
 class Stepper(Protocol):
-    """Segments a stream frame by frame: a `VideoSegmenter`, or a baseline."""
+    """Segments a stream frame by frame: a `VideoSegmenter` or a baseline."""
 
     runtime: Runtime
 
@@ -113,7 +113,7 @@ def mode_streams(
     segmenter = subject.segmenter
     streams = [open_way(base, segmenter, scored=scored, spec=spec.with_options(**EVERY_FRAME))]
     for mode in modes:
-        memory = None if mode == "realtime" else spec  # that of a live stream depends on how fast frames come
+        memory = None if mode == "realtime" else spec  # the memory of a live stream depends on the rate of its frames
         chosen = chosen_settings(segmenter, spec.options, mode)
         way = replace(base, kind=mode, settings=chosen)
         streams.append(open_way(way, segmenter, scored=scored, spec=memory))
@@ -152,7 +152,7 @@ def as_export(spec: ModelSpec, name: str | Path) -> ModelSpec:
 
 
 def is_scored(subject: Subject, spec: ModelSpec, clip: Clip) -> bool:
-    """True if a model's labels can be compared with the truth: it is trained, for the same classes."""
+    """True if a model's labels can be compared with the truth: it is trained, on the same classes."""
     if clip.dataset is None or (is_network(spec.name) and "weights" not in spec.options):
         return False
     try:
@@ -163,7 +163,7 @@ def is_scored(subject: Subject, spec: ModelSpec, clip: Clip) -> bool:
 
 
 def _open_other(spec: ModelSpec, name: str, clip: Clip) -> Stream:
-    """Another model on every frame, with weights and normalization of its own."""
+    """Open another model on every frame, with its own weights and normalization."""
     if is_exported(spec.name) and not is_exported(name):
         raise SettingsError(
             f"smaller: {name} would run in PyTorch and {spec.name} does not; first: stmg export {name} --to onnx"
@@ -179,7 +179,7 @@ def _open_other(spec: ModelSpec, name: str, clip: Clip) -> Stream:
 def _open_exports(
     spec: ModelSpec, folders: Sequence[str | Path], scored: bool, modes: Sequence[Mode]
 ) -> Iterator[Stream]:
-    """Exports of the same model, each on every frame and in each mode."""
+    """Open exports of the same model, each on every frame and in each mode."""
     bases: set[Way] = set()
     for folder in folders:
         if not is_exported(str(folder)):

@@ -151,7 +151,7 @@ def live_tables(run: SizeBenchmark) -> list[TextTable]:
 
 
 def ablation_tables(result: AblationResult) -> list[TextTable]:
-    """In the paper's layout."""
+    """The tables in the paper's layout."""
     base = result.base
     where = f"{result.model} on {result.data} {result.split}, {format_size(result.size)}, {result.frames} frames"
     note = f"{result.settings}; {result.runtime}; ± is the standard deviation over {result.seeds} seeds"
@@ -177,12 +177,12 @@ def ablation_tables(result: AblationResult) -> list[TextTable]:
         title = f"{group.title}: {where}{mark_interrupted(result)}"
         tables.append(make_table(title, group.rows, {**columns, **(speeds if timed else {})}))
     if tables:
-        tables[-1].note = note  # once for all of them
+        tables[-1].note = note  # one note for all tables
     return tables
 
 
 def tune_tables(result: TuneResult) -> list[TextTable]:
-    """The trade-off, and the choice with its check."""
+    """The trade-off table, and the choice beside its check."""
     labeled = any(row.loss is not None for row in result.outcomes)
     columns: dict[str, Callable[[Row], str]] = {
         "network runs": lambda row: number(row.network_share, 0, " %"),

@@ -38,7 +38,7 @@ class TextTable:
     def rich(self) -> Group:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         for index, heading in enumerate(self.headings):
-            # Names and headings wrap where the terminal is narrow, figures never do.
+            # Names and headings wrap on a narrow terminal; figures never do.
             justify: Literal["left", "right"] = "right" if index else "left"
             width = max(map(len, heading.split() + [row[index] for row in self.rows]), default=0) if index else None
             table.add_column(escape(heading), justify=justify, width=width, overflow="fold", vertical="top")
@@ -71,7 +71,7 @@ def make_table(title: str, rows: Iterable[Row], columns: Columns, *, note: str =
 
 
 def number(value: float | None, digits: int = 2, unit: str = "", missing: str = NOTHING) -> str:
-    """A figure, or a dash where there is none."""
+    """Format a number; a dash for None."""
     return missing if value is None else f"{value:.{digits}f}{unit}"
 
 
@@ -86,7 +86,7 @@ def change(value: float | None, base: float | None, digits: int = 2) -> str:
 
 
 def macs_share(cost: FrameCost | None, base: FrameCost | None, digits: int = 1) -> str:
-    """The MACs of a mean frame in percent of the base network's."""
+    """MACs of a mean frame in percent of the base network's."""
     return number(percent_of_macs(cost, base), digits, " %", NOT_COUNTED)
 
 

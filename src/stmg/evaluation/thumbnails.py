@@ -16,7 +16,7 @@ from stmg.video.overlay import draw_mask
 STRIP_LENGTH, STRIP_COLUMNS = 24, 8
 STRIP_SIZE = (90, 120)
 MASK_ROWS = 4
-MASK_SPACING = 7  # frames, at least, from one row of masks to the next
+MASK_SPACING = 7  # minimum number of frames between two rows of masks
 MASK_SIZE = (180, 240)
 
 
@@ -31,7 +31,7 @@ class Thumbnails:
         self._last_level: Level | None = None
 
     def add(self, result: FrameResult) -> None:
-        """The next frame, for the strip."""
+        """Add the next frame to the strip."""
         self._num_frames += 1
         self._last_level = result.level
         if len(self._strip) < STRIP_LENGTH:
@@ -40,12 +40,12 @@ class Thumbnails:
             self._strip.append(cv2.copyMakeBorder(small, 4, 4, 4, 4, cv2.BORDER_CONSTANT, value=color))
 
     def add_masks(self, result: FrameResult, truth: Labels, before: Labels, mask: str) -> None:
-        """Frame, its mask and where `before`, the warped truth of the frame before, no longer holds.
+        """Add a frame, its mask, and the pixels where `before`, the warped truth of the frame before, is wrong.
 
-        To be called before `add`. Only a few frames after computed ones are taken: after a carried frame the mask
-        covers more than one frame, and cannot be compared with the one before.
+        Call this before `add`. Only a few frames that follow computed ones are taken: after a carried frame the mask
+        covers more than one frame, and cannot be compared with the frame before.
 
-        mask: what the caption calls the mask.
+        mask: name of the mask in the caption.
         """
         if result.level is Level.KEY or result.changed is None or self._last_level is Level.CARRY:
             return
@@ -70,7 +70,7 @@ class Thumbnails:
 
 
 def tile(images: list[Image], columns: int) -> bytes:
-    """Images of one size in rows, as a PNG."""
+    """Tile images of one size, as a PNG."""
     blank = np.full_like(images[0], 255)
     rows = [images[start : start + columns] for start in range(0, len(images), columns)]
     filled = [row + [blank] * (columns - len(row) if len(rows) > 1 else 0) for row in rows]

@@ -88,12 +88,12 @@ class Candidate:
 
     subject: Subject
     frames: list[Frame]
-    """Of the clip, at the size it works at."""
+    """Frames of the clip at the size of the model."""
     replay: Replay
     labels: list[Labels]
-    """Of every frame of the clip, at the clip's size."""
+    """Labels of every frame of the clip, at the clip's size."""
     times: list[float]
-    """Milliseconds of every frame."""
+    """Milliseconds of the network for every frame."""
     argmax_ms: float
 
     def base_ms(self, parts: Sequence[Segment]) -> float:
@@ -101,7 +101,7 @@ class Candidate:
         return float(np.median([ms for part in parts for ms in self.times[part.start : part.stop]]))
 
     def is_of(self, way: Way, first: Candidate) -> bool:
-        """True if a way is run with this model at this size."""
+        """True if a way runs with this model at this size."""
         model = first.subject.name if way.model is None else way.model
         return (self.subject.name, self.subject.size) == (model, way.size or first.subject.size)
 
@@ -116,7 +116,7 @@ def compute_candidate(subject: Subject, clip: Clip, on_frame: Callable[[int], No
     replay, labels, times = Replay(runtime), [], []
     size = clip.frames[0].size
     frames = clip.frames if subject.size == size else [shrink(frame, subject.size) for frame in clip.frames]
-    runtime.full(runtime.prepare(frames[0].image))  # the first run of a network is not like the others
+    runtime.full(runtime.prepare(frames[0].image))  # warm up: the first run of a network is slow
     for number, frame in enumerate(frames):
         started = time.perf_counter()
         output = runtime.full(runtime.prepare(frame.image))
@@ -182,7 +182,7 @@ class Trials:
             latencies = [result.latency_ms for some in results for result in some[1:]]  # the first frame waits
             fps = min(self.rate, 1000 / max(float(np.mean(latencies)), 1e-3))
             return self._row(way, parts, labels, runs, 1000 / fps, Latency.of(latencies))
-        # A replayed key frame still takes its argmax, which the network's own time has in it.
+        # A replayed key frame still computes its argmax, which the network's own time already includes.
         extra = base_ms - candidate.argmax_ms
         frame_ms = spent / len(labels) + runs / len(labels) * max(0.0, extra)
         latencies = [result.latency_ms + extra * result.computed for some in results for result in some]
@@ -232,7 +232,7 @@ class Trials:
         timing = Timing(
             fps=round(1000 / frame_ms, 3),
             gain=round((base_ms or self.first.base_ms(parts)) / frame_ms, 4),
-            latency=None if way.mode == "offline" else latency,  # its frames wait for later ones
+            latency=None if way.mode == "offline" else latency,  # offline frames wait for later ones
         )
         return Row(
             way=way,
@@ -245,7 +245,7 @@ class Trials:
         )
 
     def _base_miou(self, parts: Sequence[Segment]) -> float | None:
-        """Of the first model on every frame."""
+        """mIoU of the first model on every frame."""
         key = tuple(parts)
         if key not in self._base_mious:
             whole = [each for part in parts for each in self.first.labels[part.start : part.stop]]
@@ -253,7 +253,7 @@ class Trials:
         return self._base_mious[key]
 
     def _score(self, parts: Sequence[Segment], labels: Sequence[Labels]) -> tuple[float, float | None]:
-        """The share of pixels that differ from the first model's, and the mIoU in percent if there are labels."""
+        """Share of pixels that differ from the first model's, and the mIoU in percent if there are labels."""
         changed, counts = [], None
         if self.clip.dataset is not None:
             counts = ConfusionMatrix(self.clip.dataset.num_classes)

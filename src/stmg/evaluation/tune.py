@@ -1,4 +1,4 @@
-"""Tune: settings for a model on a video and this machine, from a goal; chosen on one half, checked on the other."""
+"""Tune: choose settings for a model, a video and this machine by a goal. One half is to choose by, one to check."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from stmg.video.addresses import hide_credentials
 
 ONLINE_BUDGETS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8)
 OFFLINE_BUDGETS = ((0.3, 6), (0.6, 12), (1.0, 12), (1.5, 24))  # drift, longest
-DEFAULT_GOAL = Goal(max_change=0.025)  # which cost less than 1 % of mIoU on CamVid
-MIN_GAIN = 1.15  # the gain below which a smaller network is the better advice
-SIMPLER_SPEED = 0.9  # of the best speed, at which the simpler of two ways is the better advice
+DEFAULT_GOAL = Goal(max_change=0.025)  # costs less than 1 % of mIoU on CamVid
+MIN_GAIN = 1.15  # below this gain, recommend a smaller network instead
+SIMPLER_SPEED = 0.9  # recommend the simpler of two ways if it reaches this share of the best speed
 
 
 class TuneProgress(NamedTuple):
-    """How far `tune` is."""
+    """Progress of `tune`."""
 
     what: str
     done: int
@@ -50,12 +50,12 @@ def tune(
 ) -> TuneResult:
     """Measure modes, budgets and levels of motion on a video, and choose by a goal.
 
-    source: a video, or a dataset; where its frames have labels, they count.
-    goal: if it limits loss or change, the fastest setting within all limits is chosen; else the one that changes least.
-    beside: exports of the same model, such as one in INT8, that may take its place.
-    name: what results call the model.
-    frames: how many to look at: half of each video to choose, the other half to check.
-    size: that frames are resized to; if None, that at which `segment` computes the video.
+    source: a video, or a dataset, whose labels are used if there are any.
+    goal: if it limits loss or change, choose the fastest setting within all limits; otherwise the least change.
+    beside: exports of the same model, such as one in INT8, that may replace it.
+    name: the name of the model in the result.
+    frames: how many frames to use: half of each video to choose by, half to check on.
+    size: resize frames to this size. Default: the size at which `segment` computes the video.
     """
     report = on_progress or (lambda progress: None)
     spec = as_spec(model)
@@ -63,7 +63,7 @@ def tune(
     first = open_model(spec, name=name, source=None if spec.settings.size else read_source_size(source))
     clip = read_clip(str(source), first.size, frames)
     if goal.max_loss is not None and clip.dataset is None:
-        raise SettingsError(f"a goal of lost mIoU needs labels, and {source} has none; give one of changed pixels")
+        raise SettingsError(f"a limit of mIoU loss needs labels, and {source} has none; limit changed pixels instead")
     tried, checked = split_clip(clip)
     others = [_open_export(spec, each, first.size) for each in beside]
     smaller = first._replace(segmenter=first.segmenter.another(), size=make_smaller(first.size))
@@ -104,7 +104,7 @@ def tune(
 
 
 def split_clip(clip: Clip) -> tuple[list[Segment], list[Segment]]:
-    """The first half of each video, to choose by, and the second half, to check on."""
+    """Split each video into a first half to choose by and a second half to check on."""
     starts = [*sorted(clip.starts), len(clip.frames)]
     tried, checked = [], []
     for start, stop in pairwise(starts):
@@ -113,12 +113,14 @@ def split_clip(clip: Clip) -> tuple[list[Segment], list[Segment]]:
         if stop - middle >= 2:
             checked.append(Segment(middle, stop))
     if not checked:
-        raise VideoError("a video of at least four frames is needed: half to choose settings by, half to check them on")
+        raise VideoError(
+            "tune needs a video of at least four frames: half to choose settings by, half to check them on"
+        )
     return tried, checked
 
 
 def make_smaller(size: Size) -> Size:
-    """Three quarters of a size, in multiples of 8."""
+    """Scale a size by three quarters, rounded to multiples of 8."""
     height, width = (max(MULTIPLE, round(0.75 * side / MULTIPLE) * MULTIPLE) for side in size)
     return height, width
 
@@ -126,7 +128,7 @@ def make_smaller(size: Size) -> Size:
 def list_ways(subject: Subject, first: Subject, goal: Goal, rate: float | None, labeled: bool) -> Iterator[Way]:
     """The ways to try for a model: every frame first, then each mode at each level of motion.
 
-    Offline is left out where latency matters, and realtime where it does not, or where frames have no rate.
+    Offline is left out where latency is limited. Realtime is left out where it is not, or if frames have no rate.
     """
     model = None if subject.name == first.name else subject.name
     base = replace(BASE, model=model, size=None if subject.size == first.size else subject.size)
@@ -147,9 +149,9 @@ def list_ways(subject: Subject, first: Subject, goal: Goal, rate: float | None, 
 
 
 def choose(outcomes: Sequence[Row], goal: Goal) -> Row | None:
-    """The fastest that reaches the goal, or, if the goal is speed alone, the one that changes least.
+    """Choose the fastest row that reaches the goal, or, if the goal is speed alone, the one that changes least.
 
-    A network on every frame is chosen where it is nearly as fast: nothing is carried then.
+    Prefer the network on every frame if it is nearly as fast, because then nothing is carried.
     """
     allowed = [row for row in outcomes if goal.is_met_by(row)]
     alone = [row for row in allowed if row.way.kind == "base"]
@@ -161,7 +163,7 @@ def choose(outcomes: Sequence[Row], goal: Goal) -> Row | None:
 
 
 def describe(outcomes: Sequence[Row], best: Row | None, goal: Goal) -> str:
-    """The choice in a sentence or two, and whether something simpler would do."""
+    """Describe the choice in a sentence or two, and recommend something simpler if that is enough."""
     base = outcomes[0]
     if best is None:
         fastest = max(outcomes, key=lambda row: row.fps)
@@ -185,7 +187,7 @@ def describe(outcomes: Sequence[Row], best: Row | None, goal: Goal) -> str:
 
 
 def describe_miss(check: Row | None, goal: Goal) -> str:
-    """A sentence for a choice that misses the goal on the frames it was checked on; nothing for one that holds."""
+    """A sentence if the choice misses the goal on the frames it was checked on; otherwise empty."""
     if check is None or goal.is_met_by(check):
         return ""
     loss = "" if check.loss is None else f" and {check.loss:.1f} % of the mIoU lost"
@@ -196,15 +198,15 @@ def describe_miss(check: Row | None, goal: Goal) -> str:
 def settings_of(result: TuneResult, spec: ModelSpec | None = None) -> dict[str, object] | None:
     """The chosen settings, as a settings file holds them; None if nothing was chosen.
 
-    The size is left to the model and the video unless another was chosen, or given.
+    The size is left to the model and the video unless another one was chosen or given.
 
-    spec: of the model that was tuned, whose size, runtime, precision and threads are kept.
+    spec: of the tuned model, whose size, runtime, precision and threads are kept.
     """
     if result.best is None:
         return None
     way = result.best.way
     kept = () if spec is None else ("threads",) if way.model else ("size", "runtime", "precision", "threads")
-    same = {} if spec is None else {name: spec.options.get(name) for name in kept}  # an export says itself how it runs
+    same = {} if spec is None else {name: spec.options.get(name) for name in kept}  # an export knows how it runs
     content: dict[str, object] = {
         "mode": way.mode,
         **({"scheduler": {"name": "always-key"}} if way.kind == "base" else way.settings),
@@ -222,7 +224,7 @@ def settings_of(result: TuneResult, spec: ModelSpec | None = None) -> dict[str, 
 
 
 def _open_export(spec: ModelSpec, folder: str | Path, size: Size) -> Subject:
-    """An export at the one size it takes, or, if it takes any, at the size of the model it stands in for."""
+    """Open an export at the only size it takes, or else at the size of the model it replaces."""
     subject = open_model(as_export(spec, folder).with_options(size=None))
     return subject._replace(size=subject.segmenter.runtime.input_size or size)
 

@@ -51,7 +51,7 @@ PAPER_SETTINGS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A way to run a stream. Two are equal if all fields but `settings` are, so rows are found by kind and numbers.
+    """A way to run a stream. Two are equal if all fields except `settings` are, so rows are found by kind and numbers.
 
     run.row(Way(kind="copied-labels", stride=5)), run.row(replace(ONLINE, runtime="openvino", bits=8))
     """
@@ -60,19 +60,19 @@ class Way:
     title: str | None = None
     """The name of an ablation's row."""
     settings: Mapping[str, object] = field(default_factory=dict, compare=False)
-    """Settings that differ from the model's own, by name, as a settings file holds them."""
+    """Settings that differ from the model's own, by name, as in a settings file."""
     budget: float | None = None
-    """Drift budget, if it is not the stream's own."""
+    """Drift budget, if it differs from the stream's own."""
     longest: int | None = None
-    """Most frames from one computed frame to the next, if it is not the stream's own."""
+    """Maximum number of frames from one computed frame to the next, if it differs from the stream's own."""
     motion: str | None = None
-    """Level of motion, if it is not the stream's own."""
+    """Level of motion, if it differs from the stream's own."""
     size: Size | None = None
-    """(H, W) to work at, if that is not the model's own."""
+    """(H, W) to work at, if it differs from the model's own."""
     stride: int | None = None
-    """Frames from one that the network computed to the next."""
+    """Frames from one computed frame to the next."""
     intervals: int | None = None
-    """Of a simulated realtime stream: how many frame intervals the network takes."""
+    """For simulated realtime: number of frame intervals that the network takes."""
     model: str | None = None
     """The name of another model."""
     runtime: str | None = None
@@ -141,7 +141,7 @@ def apply_way(way: Way, segmenter: VideoSegmenter) -> VideoSegmenter:
 
 
 def read_plain(settings: Mapping[str, object], segmenter: VideoSegmenter) -> dict[str, Any]:
-    """Options of `VideoSegmenter.another` from plain values; masks change the segmenter's own."""
+    """Convert plain values to options of `VideoSegmenter.another`. Masks change the segmenter's own."""
     options: dict[str, Any] = dict(settings)
     if isinstance(options.get("masking"), Mapping):
         options["masking"] = replace(segmenter.settings.masking, **options["masking"])
@@ -153,7 +153,7 @@ def plain_scheduler(scheduler: Scheduler) -> dict[str, Any]:
     plain: dict[str, Any] = {"name": scheduler.name}
     if is_dataclass(scheduler):
         own = {item.name: getattr(scheduler, item.name) for item in fields(scheduler)}
-        plain |= {name: value for name, value in own.items() if value != math.inf}  # which no JSON holds
+        plain |= {name: value for name, value in own.items() if value != math.inf}  # JSON has no infinity
     return plain
 
 
@@ -168,7 +168,7 @@ def chosen_settings(segmenter: VideoSegmenter, chosen: Mapping[str, Any], mode: 
 
 
 def describe_settings(segmenter: VideoSegmenter, mode: Mode = "online") -> str:
-    """How a stream is segmented in a mode, in words."""
+    """Describe the settings of a stream in a mode, as text."""
     settings, corrector = segmenter.settings, segmenter.settings.corrector
     parts = [f"motion {settings.motion.name}"]
     if mode == "realtime":
@@ -178,7 +178,7 @@ def describe_settings(segmenter: VideoSegmenter, mode: Mode = "online") -> str:
     else:
         fusion = segmenter.online.fusion
         parts = [f"scheduler {_describe_scheduler(settings.scheduler_for('online'))}", *parts, f"fusion {fusion:g}"]
-        # The paper's mode is measured beside others wherever there are masks.
+        # Wherever there are masks, the paper's mode is measured too.
         with_masks = segmenter.runtime.has_mask_generator
         if settings.partial_scale < 1 and (with_masks or settings.scheduler_for("online").refreshes):
             parts.append(f"partial frames at {settings.partial_scale:g}")
@@ -191,7 +191,7 @@ def describe_settings(segmenter: VideoSegmenter, mode: Mode = "online") -> str:
 
 
 def describe_masking(masking: Masking) -> str:
-    """A model's own masks; the paper's name for them if they are at their defaults."""
+    """Describe a model's masks; by the paper's name if they are at their defaults."""
     if masking == Masking(seed=masking.seed):
         return "spatial-temporal masking"
     return f"the checkpoint's masks (m_sp {masking.spatial}, pruning {masking.pruning})"

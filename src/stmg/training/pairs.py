@@ -120,7 +120,7 @@ def find_flow(clip: UnlabeledClip, start: int, end: int) -> Flow | None:
 
 
 def make_pair(case: Case) -> Pair:
-    """A case as a corrector sees it."""
+    """The pair that a corrector sees in a case."""
     truth = case.truth.reference
     assert truth is not None
     if len(case.sides) == 2:
