@@ -1,4 +1,4 @@
-"""What sharing a batch between workers gains, and what each video costs beyond its frames.
+"""Gain from sharing a batch between workers, and the cost of each video beyond its frames.
 
     python -m benchmarks.batch --model small-streets
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import av
 
-from benchmarks.measurement import Row, finish, make_parser
+from benchmarks.measurement import Numbers, finish, make_parser
 from stmg.data.synthetic.scene import Scene
 from stmg.jobs.batch import BatchRun
 from stmg.jobs.task import BatchSettings
@@ -72,7 +72,7 @@ def main() -> None:
                 starts[name] = start
                 print(f"{name}: start {start:.1f} s, {frames / seconds:.1f} FPS, {computed} runs", flush=True)
         alone = median(rates["Ray, 1 worker of 1 thread"])
-        rows: dict[str, Row] = {
+        rows: dict[str, Numbers] = {
             name: {
                 "fps": median(values),
                 "least": min(values),

@@ -35,7 +35,7 @@ FIGURE = re.compile(
     r"(?<![\d.,])(?P<sign>[+−-]?)(?P<number>\d+(?:,\d{3})*(?:\.\d+)?)(?P<unit>[^\d\n<>|]{0,8}?)<!--=(?P<name>[^>\n]+?)-->"
 )
 MARK = re.compile(r"<!--=[^>]*-->")
-Numbers = Mapping[str, Mapping[str, float]]
+NumbersByRow = Mapping[str, Mapping[str, float]]
 """Numbers by the name of the row, then by their own name."""
 
 
@@ -95,7 +95,7 @@ def full_name(result: str) -> str:
 
 
 @cache
-def read_numbers(name: str) -> Numbers:
+def read_numbers(name: str) -> NumbersByRow:
     """All numbers of the result of a run."""
     run = next((run for run in RUNS if run.name == name), None)
     if run is None:
@@ -106,7 +106,7 @@ def read_numbers(name: str) -> Numbers:
     return numbers_of(stored)
 
 
-def numbers_of(stored: Stored) -> Numbers:
+def numbers_of(stored: Stored) -> NumbersByRow:
     """All numbers of a result."""
     if isinstance(stored, BenchmarkResult):
         return _benchmark_numbers(stored)
@@ -121,19 +121,19 @@ def numbers_of(stored: Stored) -> Numbers:
 
 
 def row_name(row: Row) -> str:
-    """The name of a row in figures: without what the command chose, which the run says."""
+    """The name of a row in figures, without settings: the command of the run has these."""
     if row.way.kind != "ablation":
         return replace(row.way, settings={}).name.replace(" on every frame", "")
     return row.name
 
 
-def _benchmark_numbers(result: BenchmarkResult) -> Numbers:
+def _benchmark_numbers(result: BenchmarkResult) -> NumbersByRow:
     (at_size,) = result.sizes
     rows = (*at_size.rows, *at_size.realtime)
     return {row_name(row): _row_numbers(row, at_size.rows[0]) for row in rows}
 
 
-def _evaluation_numbers(result: EvaluationResult) -> Numbers:
+def _evaluation_numbers(result: EvaluationResult) -> NumbersByRow:
     streams = {row_name(row): _stream_numbers(row, result.base) for row in result.modes}
     truth = _known({"consistency": result.truth_consistency})
     return {"truth": truth, "base": _row_numbers(result.base, result.base), **streams}

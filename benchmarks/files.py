@@ -1,4 +1,4 @@
-"""From file to file: what whole commands gain, with decoding, drawing and encoding; and what a fixed camera gains.
+"""From file to file: the gain of whole commands, with decoding, drawing and encoding; and that of a fixed camera.
 
 python -m benchmarks.files out/slim/onnx
 """
@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.batch import write_video
-from benchmarks.measurement import Row, finish, make_parser
+from benchmarks.measurement import Numbers, finish, make_parser
 from stmg.data.synthetic.scene import Scene
 from stmg.evaluation.results import BenchmarkResult
 from stmg.evaluation.storage import read_result
@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=400, help="of the drive; of the fixed camera half as many")
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
-    rows: dict[str, Row] = {}
+    rows: dict[str, Numbers] = {}
     with tempfile.TemporaryDirectory() as folder:
         drive, fixed = Path(folder) / "drive.mp4", Path(folder) / "fixed.mp4"
         write_video(drive, render(900_000, (720, 1280), "drive", arguments.frames), (720, 1280), 30)
@@ -74,7 +74,7 @@ def segment(video: Path, model: str, *options: str) -> dict[str, Any]:
     return summary
 
 
-def benchmark(video: Path, model: str, frames: int, repeats: int) -> Row:
+def benchmark(video: Path, model: str, frames: int, repeats: int) -> Numbers:
     """The row of offline mode of `stmg benchmark` of a video."""
     with tempfile.TemporaryDirectory() as out:
         command = [sys.executable, "-m", "stmg", "benchmark", model, str(video), "--mode", "offline"]

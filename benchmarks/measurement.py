@@ -18,7 +18,8 @@ from stmg.evaluation.text_table import NOTHING, TextTable
 from stmg.files import build_dataclass, write_atomically
 
 OUT = Path("out/benchmarks")
-Row = Mapping[str, float | None]
+Numbers = Mapping[str, float | None]
+"""A row: numbers by name; None where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ class Measurement:
     title: str
     columns: dict[str, tuple[str, str]]
     """Heading and format, such as `{:.1f} ms`, of each column, by the name of its number in the rows."""
-    rows: dict[str, Row]
+    rows: dict[str, Numbers]
     note: str = ""
     data: dict[str, Any] = field(default_factory=dict)
     """Anything else, such as the points of a plot."""
@@ -84,7 +85,7 @@ def finish(
     path: Path,
     title: str,
     columns: dict[str, tuple[str, str]],
-    rows: Mapping[str, Row],
+    rows: Mapping[str, Numbers],
     *,
     note: str = "",
     data: dict[str, Any] | None = None,

@@ -20,7 +20,7 @@ from rich.progress import track
 
 import stmg
 from benchmarks.budgets import clips
-from benchmarks.measurement import Row, finish, make_parser
+from benchmarks.measurement import Numbers, finish, make_parser
 from stmg.data.catalogue import open_dataset
 from stmg.evaluation.accuracy import ConfusionMatrix
 from stmg.evaluation.inputs import load_into_memory
@@ -36,7 +36,7 @@ from stmg.video.labels import Labels
 SIZE = (360, 480)
 DRIVE = 3.0  # the speed of stills at which as many frames are computed as on a drive
 Keep = tuple[bool, ...]
-Rows = dict[str, Row]
+Rows = dict[str, Numbers]
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from benchmarks.measurement import Row, finish, make_parser
+from benchmarks.measurement import Numbers, finish, make_parser
 
 COLUMNS = {
     "streams": {
@@ -76,7 +76,7 @@ def get(url: str, path: str) -> list[dict[str, dict[str, Any]]]:
         return content
 
 
-def run_streams(count: int, fps: float, minutes: float, model: str) -> dict[str, Row]:
+def run_streams(count: int, fps: float, minutes: float, model: str) -> dict[str, Numbers]:
     """Serve `count` streets at once. Gives medians of samples every 15 seconds, and the memory at the end."""
     streams: list[dict[str, object]] = [
         {"name": f"street-{number}", "source": f"street:{900_200 + number}", "fps": fps} for number in range(count)
@@ -111,7 +111,7 @@ def run_streams(count: int, fps: float, minutes: float, model: str) -> dict[str,
     return {f"{count} streams of {fps:g} FPS, {minutes:g} minutes": row}
 
 
-def run_viewers(count: int, model: str, seconds: float = 15.0, rounds: int = 4) -> dict[str, Row]:
+def run_viewers(count: int, model: str, seconds: float = 15.0, rounds: int = 4) -> dict[str, Numbers]:
     """Connect one viewer and many in turns; gives the processor time of the server with each."""
     with serve([{"name": "street", "source": "street:900107"}], model) as (url, process):
         costs: dict[int, list[float]] = {1: [], count: []}

@@ -16,7 +16,7 @@ from stmg.evaluation.tables import ablation_tables, live_tables, speed_table
 from stmg.evaluation.text_table import TextTable, number
 from stmg.evaluation.way import Way
 
-FP32 = [base for base in RUNTIMES.values() if base.bits != 8]  # what changes are relative to
+FP32 = [base for base in RUNTIMES.values() if base.bits != 8]  # changes are relative to these
 HEADINGS = (
     "network",
     "mode",

@@ -185,3 +185,16 @@ def test_budgets_are_measured_on_streets(mode, tmp_path, monkeypatch):
     rows = read_measurement(out).rows
     assert list(rows) == ["dis, longest 12, budget 0.4", "dis, longest 12, budget 2"]
     assert rows["dis, longest 12, budget 2"]["frames"] >= rows["dis, longest 12, budget 0.4"]["frames"] >= 1
+
+
+def test_the_papers_mode_is_measured_on_exports_with_partial_frames_alone():
+    for run in RUNS:
+        runtimes = {row.reference for row in run.rows if row.kind == "paper" and row.runtime is not None}
+        assert not runtimes or all("--partial" in command for command in run.exports), run.name
+        assert len(runtimes) in (0, len(run.exports)), run.name
+
+
+def test_runs_that_share_an_exported_folder_export_it_by_the_same_command():
+    commands = {}
+    for command in (command for run in RUNS for command in run.exports):
+        assert commands.setdefault(command[-1], command) == command
