@@ -12,7 +12,7 @@ from stmg.errors import MissingPackageError, install_command
 from stmg.models.correctors import GRAPH, describe_corrector, load_corrector, save_corrector
 from stmg.models.model_files import list_graph_files
 from stmg.networks.corrector import SHAPES, Corrector
-from stmg.runtimes.engines import OnnxRuntime
+from stmg.runtimes.onnxruntime import OnnxRuntime
 from stmg.runtimes.torch_corrector import TorchCorrector
 
 SIZE = (48, 64)

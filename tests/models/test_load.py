@@ -158,9 +158,9 @@ CANNOT = {
 REFUSED = {
     "shipped": ("weights", "normalize"),
     "checkpoint": ("weights", "normalize"),
-    "export": ("weights", "runtime", "device", "precision", "normalize", "compile", "model"),
-    "openvino export": ("weights", "runtime", "device", "precision", "normalize", "compile", "model"),
-    "graph": ("weights", "runtime", "device", "precision", "compile", "model"),
+    "export": ("weights", "runtime", "precision", "normalize", "compile", "model"),
+    "openvino export": ("weights", "runtime", "precision", "normalize", "compile", "model"),
+    "graph": ("weights", "runtime", "precision", "compile", "model"),
     "network": ("model",),
     "function": ("model",),
     "black box": (*CANNOT,),
@@ -192,7 +192,7 @@ def test_onnxruntime_does_not_read_what_is_for_openvino(names):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"runtime": "tensorrt"}, "runtime is one of torch, onnxruntime, openvino; got 'tensorrt'"),
+        ({"runtime": "tensorrt"}, "runtime is one of torch, onnxruntime, openvino, litert; got 'tensorrt'"),
         ({"threads": 0}, "threads is from 1 to"),
         ({"schedule": 3}, "there is no setting 'schedule'"),
         ({"fusion": 2}, "fusion is at least 0 and below 1"),

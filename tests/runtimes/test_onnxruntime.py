@@ -7,7 +7,7 @@ import sys
 import pytest
 
 pytest.importorskip("onnxruntime")
-SCRIPT = "from stmg.runtimes.engines import OnnxRuntime; OnnxRuntime()"
+SCRIPT = "from stmg.runtimes.onnxruntime import OnnxRuntime; OnnxRuntime()"
 
 
 def test_its_telemetry_is_not_even_set_up(tmp_path):

@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from stmg.errors import ModelError
-from stmg.runtimes.engines import READERS, OpenVino
+from stmg.runtimes.openvino import READERS, OpenVino
 
 pytest.importorskip("openvino")
 SCRIPT = """
-from stmg.runtimes.engines import import_openvino
+from stmg.runtimes.openvino import import_openvino
 import_openvino().convert_model
 try:
     import nncf

@@ -108,11 +108,14 @@ def segment(
     console.print(make_summary_table(statistics))
     for line in make_summary_lines(statistics, segmenter.settings.max_change):
         console.print(line, soft_wrap=True)
+    runtime = segmenter.runtime.description
+    console.print(f"computed by {escape(runtime)}", soft_wrap=True)
     for line in list_troubles(statistics):
         console.print(f"[yellow]{escape(line)}[/]", soft_wrap=True)
     console.print(f"written to [bold]{escape(str(out))}[/]", soft_wrap=True)
     if as_json:
-        print(json.dumps({"source": video.name, "model": model, "out": str(out), **make_summary_values(statistics)}))
+        about = {"source": video.name, "model": model, "out": str(out), "runtime": runtime}
+        print(json.dumps({**about, **make_summary_values(statistics)}))
     raise typer.Exit(INTERRUPTED if statistics.interrupted else LOST if statistics.lost else 0)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from stmg.errors import ModelError, SettingsError, explain_missing, require
 from stmg.files import atomic_path, build_from_file, path_inside, read_mapping
 from stmg.runtimes.correctors import GraphCorrector
-from stmg.runtimes.engines import Engine
+from stmg.runtimes.engine import Engine
 from stmg.streaming.correction import MIN_SIDE, Corrector
 from stmg.streaming.cost import Cost
 from stmg.video.frames import check_size

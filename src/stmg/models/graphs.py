@@ -22,8 +22,8 @@ from stmg.gating.gates import Pass
 from stmg.gating.mask_generator import MaskGenerator
 from stmg.models.card import Card
 from stmg.models.quantize import make_batches, quantize, without_warnings_logged
-from stmg.runtimes.engines import import_openvino
 from stmg.runtimes.manifest import FORMATS, MANIFEST, GraphFile, Manifest, write_manifest
+from stmg.runtimes.openvino import import_openvino
 from stmg.runtimes.torch import TorchRuntime
 from stmg.video.frames import Image
 

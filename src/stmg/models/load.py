@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stmg.errors import ModelError, SettingsError, explain_missing
+from stmg.errors import MissingPackageError, ModelError, SettingsError, explain_missing, first_line
 from stmg.models.card import parse_card
 from stmg.models.correctors import has_corrector, load_corrector, read_corrector_card
 from stmg.models.names import find_checkpoint, is_code, is_export, is_graph_file, is_user_function
@@ -15,9 +15,10 @@ from stmg.models.spec import ModelSpec, merge_file, merge_options
 from stmg.models.user_code import call_user_function
 from stmg.runtimes import make_runtime
 from stmg.runtimes.callable import CallableRuntime
-from stmg.runtimes.engines import ENGINES
+from stmg.runtimes.engine import Engine, UnreadableGraphError
+from stmg.runtimes.engines import ENGINES, GRAPH_ENGINES
 from stmg.runtimes.exported import ExportedRuntime
-from stmg.runtimes.graph import GRAPH_SUFFIXES, GraphRuntime
+from stmg.runtimes.graph import GraphRuntime
 from stmg.runtimes.manifest import MANIFEST, read_manifest
 from stmg.runtimes.threads import set_threads
 from stmg.segmenter import VideoSegmenter
@@ -31,13 +32,11 @@ Size = tuple[int, int]
 _OWN_WEIGHTS = "it brings its own"
 _NO_MODEL = "it is whole; model is for checkpoints of a network of your own"
 _NO_NETWORK = "it is whole; network is for checkpoint folders of a network of your own"
-_ON_THE_CPU = "it runs on the CPU"
 _PRECISION = "it runs in the precision it was exported in"
 _NOT_COMPILED = "only PyTorch networks are compiled by torch.compile"
 NOT_FOR_GRAPHS = {
     "weights": _OWN_WEIGHTS,
     "network": _NO_NETWORK,
-    "device": _ON_THE_CPU,
     "precision": _PRECISION,
     "compile": _NOT_COMPILED,
     "model": _NO_MODEL,
@@ -144,18 +143,7 @@ def _open(spec: ModelSpec, model: object) -> Opened:
     settings = spec.settings
     if is_graph_file(spec.name):
         refuse(spec, model, NOT_FOR_GRAPHS)
-        graph = GraphRuntime(
-            Path(spec.name),
-            ENGINES[_choose_file_engine(spec)](settings.threads),
-            settings.normalize,
-            output=settings.output,
-            activation=settings.activation,
-            threshold=settings.threshold,
-        )
-        own = graph.input_size
-        if own is not None and settings.size not in (None, own):
-            raise SettingsError(f"size: {spec.name} computes frames of {own[0]}x{own[1]}, and no other")
-        return Opened(graph, WITHOUT_CARD)
+        return _open_graph_file(spec)
     if is_export(spec.name):
         refuse(spec, model, NOT_FOR_EXPORTS)
         refuse_size(spec)
@@ -178,6 +166,41 @@ def _open(spec: ModelSpec, model: object) -> Opened:
     return Opened(*open_torch(spec, model))
 
 
+def _open_graph_file(spec: ModelSpec) -> Opened:
+    settings = spec.settings
+    first, *others = _choose_file_engines(spec)
+    try:
+        graph = _open_graph(spec, first)
+    except (UnreadableGraphError, MissingPackageError) as error:
+        if not others:
+            raise
+        try:
+            graph = _open_graph(spec, others[0])
+        except MissingPackageError as missing:
+            raise ModelError(f"{first_line(error)}; {others[0]} may read it: {first_line(missing)}") from error
+        except UnreadableGraphError:
+            raise error from None
+    own = graph.input_size
+    if own is not None and settings.size not in (None, own):
+        raise SettingsError(f"size: {spec.name} computes frames of {own[0]}x{own[1]}, and no other")
+    options: dict[str, Any] = {**WITHOUT_CARD, "model_size": graph.model_size}
+    if graph.class_names:
+        options["class_names"] = graph.class_names
+    return Opened(graph, options)
+
+
+def _open_graph(spec: ModelSpec, engine: str) -> GraphRuntime:
+    settings = spec.settings
+    return GraphRuntime(
+        Path(spec.name),
+        ENGINES[engine](settings.threads, settings.device),
+        settings.normalize,
+        output=settings.output,
+        activation=settings.activation,
+        threshold=settings.threshold,
+    )
+
+
 WITHOUT_CARD = {"motion": "auto"}
 """How a model streams that has no card to say it: with the motion that fits what it costs here."""
 
@@ -188,7 +211,7 @@ def _open_export(spec: ModelSpec, folder: Path) -> Opened:
     card = parse_card(manifest.card, folder / MANIFEST)
     activation = settings.activation or card.activation
     threshold = card.threshold if settings.threshold is None else settings.threshold
-    runtime = ExportedRuntime(folder, ENGINES[engine](settings.threads), activation, threshold)
+    runtime = ExportedRuntime(folder, ENGINES[engine](settings.threads, settings.device), activation, threshold)
     return Opened(runtime, card.options())
 
 
@@ -199,7 +222,8 @@ def _open_corrector(spec: ModelSpec, runtime: Runtime) -> Corrector | None:
     folder = find_corrector(spec)
     if folder is None:
         return None
-    corrector = load_corrector(folder, getattr(runtime, "engine", None), spec.settings.device)
+    engine: Engine | None = getattr(runtime, "engine", None)
+    corrector = load_corrector(folder, engine, spec.settings.device if engine is None else "cpu")
     number = runtime.num_classes
     if number is not None and max(2, number) != corrector.num_classes:
         raise ModelError(f"the corrector in {folder} is for {corrector.num_classes} classes; {spec.name} has {number}")
@@ -216,18 +240,24 @@ def _choose_engine(spec: ModelSpec, own: str) -> str:
     return runtime or own
 
 
-def _choose_file_engine(spec: ModelSpec) -> str:
-    """The engine that runs a graph file."""
+def _choose_file_engines(spec: ModelSpec) -> tuple[str, ...]:
+    """The engines that may run a graph file, in the order in which they are tried."""
     suffix = Path(spec.name).suffix
-    engine = _choose_engine(spec, GRAPH_SUFFIXES[suffix])
-    if engine == "onnxruntime" and suffix != ".onnx":
-        raise SettingsError(f"runtime onnxruntime cannot be used with {spec.name}; openvino reads {suffix} files")
-    return engine
+    able = GRAPH_ENGINES[suffix]
+    engine = _choose_engine(spec, able[0])
+    if engine not in able:
+        names = " and ".join(able)
+        raise SettingsError(f"runtime {engine} cannot be used with {spec.name}; {suffix} files are for {names}")
+    if spec.settings.runtime is None and suffix == ".tflite":
+        return able
+    return (engine,)
 
 
 def _choose_export_engine(spec: ModelSpec, kind: str) -> str:
     """The engine that runs an export for `kind`: onnx or openvino."""
     engine = _choose_engine(spec, "onnxruntime" if kind == "onnx" else kind)
+    if engine == "litert":
+        raise SettingsError(f"runtime litert cannot be used with {spec.name}, which is no .tflite file")
     if engine == "onnxruntime" and kind != "onnx":
         raise SettingsError(
             f"runtime onnxruntime cannot be used with {spec.name}, which is exported for {kind}; openvino reads both"

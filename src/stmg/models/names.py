@@ -14,7 +14,7 @@ from platformdirs import user_cache_path
 from stmg.errors import ModelError, explain_missing, first_line
 from stmg.models.card import CARD
 from stmg.models.correctors import FILES as CORRECTOR_FILES
-from stmg.runtimes.graph import GRAPH_SUFFIXES
+from stmg.runtimes.engines import GRAPH_ENGINES
 from stmg.runtimes.manifest import MANIFEST
 
 WEIGHTS = "model.safetensors"
@@ -36,7 +36,7 @@ HUB_OWNER = "STMG_HUB"  # environment variable: whose Hub repositories hold them
 
 def is_graph_file(name: str) -> bool:
     """Whether this is an .onnx, .xml or .tflite file that somebody exported."""
-    return Path(name).suffix in GRAPH_SUFFIXES and Path(name).is_file()
+    return Path(name).suffix in GRAPH_ENGINES and Path(name).is_file()
 
 
 def is_export(name: str) -> bool:
@@ -100,7 +100,7 @@ def find_checkpoint(name: str | Path) -> Path:
         return _find_large(name)
     if name.count("/") == 1 and not folder.parent.exists() and not name.startswith((".", "/")):
         return _download(name)
-    if folder.suffix in GRAPH_SUFFIXES:
+    if folder.suffix in GRAPH_ENGINES:
         raise ModelError(f"{name} does not exist")
     known = (*shipped_names(), *LARGE)
     near = get_close_matches(name, known, 1)

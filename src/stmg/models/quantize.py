@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stmg.errors import SettingsError
-from stmg.runtimes.engines import import_onnxruntime, import_openvino
+from stmg.runtimes.onnxruntime import import_onnxruntime
+from stmg.runtimes.openvino import import_openvino
 from stmg.runtimes.torch import TorchRuntime
 from stmg.video.frames import Image, resize_image
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from stmg.runtimes.engines import Engine
+from stmg.runtimes.engine import Engine
 from stmg.streaming.correction import GRID, view_size
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Map

@@ -12,7 +12,7 @@ import numpy as np
 
 from stmg.errors import ModelError, SettingsError, StmgError, first_line
 from stmg.files import path_inside
-from stmg.runtimes.engines import Arrays, Engine, Run, describe_engine
+from stmg.runtimes.engine import Arrays, Engine, Run, describe_engine
 from stmg.runtimes.manifest import MANIFEST, read_manifest
 from stmg.streaming.cost import Cost
 from stmg.streaming.flow import Flow
@@ -38,6 +38,7 @@ class ExportedRuntime(Runtime):
     ) -> None:
         self.manifest = read_manifest(folder)
         self.folder, self.engine = folder, engine
+        self.one_at_a_time = not engine.is_cpu
         self.input_size = self.manifest.size
         self.num_classes = max(2, self.manifest.num_classes)
         self.foreground = Foreground(activation, threshold)
@@ -64,6 +65,8 @@ class ExportedRuntime(Runtime):
         return self.manifest.blocks is not None
 
     def for_throughput(self) -> ExportedRuntime:
+        if not self.engine.is_cpu:
+            return self
         with self._lock:
             if self._for_throughput is None:
                 if read_manifest(self.folder).id != self.manifest.id:

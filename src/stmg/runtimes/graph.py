@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -11,22 +12,24 @@ from numpy.typing import NDArray
 
 from stmg.errors import ModelError, SettingsError, first_line
 from stmg.runtimes.callable import CallableRuntime
-from stmg.runtimes.engines import Engine, GraphOutput, PlainGraph, describe_engine
+from stmg.runtimes.engine import Engine, GraphOutput, PlainGraph, Quantization, describe_engine
+from stmg.runtimes.engines import read_scales
+from stmg.runtimes.yolo import YoloOutputs, find_yolo, fit_letterbox, read_class_names
 from stmg.streaming.logits import Foreground
 from stmg.video.frames import Image, resize_image
 from stmg.video.labels import MAX_CLASSES
-from stmg.video.normalization import Normalization
+from stmg.video.normalization import NORMALIZATIONS, Normalization
 
 TEST_SIZE = (256, 256)  # of the image on which a graph of any size is tried
-GRAPH_SUFFIXES = {".onnx": "onnxruntime", ".xml": "openvino", ".tflite": "openvino"}
-"""Of graph files, and the engine that runs them unless another is chosen."""
 
 
 class GraphRuntime(CallableRuntime):
     """Runs an .onnx, .xml or .tflite file from an image (1, 3, H, W), or (1, H, W, 3), to logits or labels.
 
-    A graph that takes floats gets the image normalized, one that takes bytes gets it as it is.
+    A graph that takes floats gets the image normalized; one that takes bytes gets it as it is, or, where the file says
+    how its integers stand for numbers and a normalization is given, those of the normalized image.
 
+    normalization: ImageNet's if None, for a graph that takes floats; from 0 to 1 for YOLO networks.
     output: name or index of the output to use; the first of the largest maps of floats if None.
     activation: logits or probability, for a graph of one channel; if None, a final sigmoid or a test image tells.
     threshold: the probability above which a pixel is foreground, 0.5 if None; for graphs of one channel.
@@ -46,8 +49,7 @@ class GraphRuntime(CallableRuntime):
         threshold: float | None = None,
     ) -> None:
         self.path, self.engine = path, engine
-        self.normalization = normalization or Normalization()
-        self._graph = graph = engine.open(path)
+        graph = engine.open(path)
         shape = graph.shape
         if len(shape) != 4 or (shape[-1] != 3 and shape[1] != 3):
             raise ModelError(f"{path} takes no RGB image: its input is {shape}, not (1, 3, H, W) or (1, H, W, 3)")
@@ -56,33 +58,86 @@ class GraphRuntime(CallableRuntime):
         self._channels_last = shape[-1] == 3
         height, width = shape[1:3] if self._channels_last else shape[2:4]
         self._height, self._width = _fixed(height), _fixed(width)
-        index = self._choose(path) if output is None else find_output(graph.outputs, output, path)
-        self.output = graph.outputs[index]
+        scales = read_scales(path)
+        self._input_scale = scales.get(graph.name) if np.issubdtype(graph.dtype, np.integer) else None
+        self._graph = graph = graph._replace(outputs=tuple(_with_scale(each, scales) for each in graph.outputs))
         super().__init__(self._run, activation, threshold)
+        self.one_at_a_time = not engine.is_cpu
         self.input_size = None if self._height is None or self._width is None else (self._height, self._width)
+        self.notes = ("a graph file has no blocks that can be skipped: frames are computed whole or carried",)
+        self.class_names: tuple[str, ...] = ()
+        """What the file calls its classes; empty if it does not say."""
+        self.model_size = self.input_size
+        """(H, W) that the network is meant for, where it is known."""
+        self.yolo = find_yolo(graph.outputs) if output is None else None
+        self._indices = self._read_as_yolo(self.yolo) if self.yolo else self._read_as_map(output)
+        self.normalization = normalization or self._default_normalization()
+        self._infer = graph.compile(self._indices)
+        self._for_throughput: GraphRuntime | None = None
+        if not self.yolo and self._layout(self.output)[0] == 1:
+            self._find_activation(threshold)
+
+    def _read_as_yolo(self, yolo: YoloOutputs) -> tuple[int, ...]:
+        """Read classes from a table of boxes and prototypes of masks; a frame is then taken in its own shape."""
+        self.output = self._graph.outputs[yolo.prototypes]
+        self.foreground.check_channels(0)
+        self.class_names = read_class_names(self._graph.metadata)
+        self.num_classes = len(self.class_names) or None
+        self.input_size = None
+        self.notes = (
+            *self.notes,
+            "a YOLO network: each pixel has the class of the best-scored mask on it, counted from 1; 0 is background",
+        )
+        return yolo.table, yolo.prototypes
+
+    def _read_as_map(self, output: str | int | None) -> tuple[int, ...]:
+        """Read one map of classes, of foreground or of labels."""
+        outputs = self._graph.outputs
+        index = self._choose() if output is None else find_output(outputs, output, self.path)
+        self.output = outputs[index]
+        if self._is_table(self.output):
+            raise ModelError(
+                f"{self.path} gives no map of classes but a table, of boxes it seems: {list_outputs((self.output,))}; "
+                "a network that gives masks is needed"
+                + (", or, of a YOLO network, all of its outputs: leave output out" if output is not None else "")
+            )
         channels = self._layout(self.output)[0]
         if channels is not None:
             self.foreground.check_channels(channels)
             self.num_classes = max(2, channels) if channels else None  # labels do not say
-        self.notes = ("a graph file has no blocks that can be skipped: frames are computed whole or carried",)
-        if len(graph.outputs) > 1:
+        if len(outputs) > 1:
             why = "choose with output" if output is None else "as chosen"
             named = f"the output used is {self.output.name}, {why}"
-            self.notes = (*self.notes, f"{named}; there are {list_outputs(graph.outputs)}")
-        self._index = index
-        self._infer = graph.compile(index)
-        self._for_throughput: GraphRuntime | None = None
-        if channels == 1:
-            if self.output.is_sigmoid and activation is None:
+            self.notes = (*self.notes, f"{named}; there are {list_outputs(outputs)}")
+        return (index,)
+
+    def _default_normalization(self) -> Normalization:
+        """What the file says by how its integers stand for numbers, if bytes are to become all of them."""
+        if self._input_scale is None:
+            return NORMALIZATIONS["none"] if self.yolo else Normalization()
+        scale, zero_point = self._input_scale
+        lowest = 0 if self._graph.dtype is np.uint8 else -128
+        return Normalization(((zero_point - lowest) / 255,) * 3, (1 / (255 * scale),) * 3)
+
+    def _find_activation(self, threshold: float | None) -> None:
+        if self.foreground.activation is None:
+            if self.output.last == "relu":
+                raise ModelError(
+                    f"{self.path} gives one channel of numbers from 0 up (it ends in a ReLU), as for depth, which "
+                    "cannot be shown as labels; if it is foreground, state activation: logits or probability"
+                )
+            if self.output.last == "sigmoid":
                 self.foreground = Foreground("probability", threshold)
-            self.find_activation(self.input_size or TEST_SIZE)
+        self.find_activation(self.input_size or TEST_SIZE)
 
     def for_throughput(self) -> GraphRuntime:
+        if not self.engine.is_cpu:
+            return self
         if self._for_throughput is None:
             other = copy(self)
             other.engine = self.engine.for_throughput()
             other.function = other._run
-            other._infer = other.engine.open(self.path).compile(self._index)
+            other._infer = other.engine.open(self.path).compile(self._indices)
             self._for_throughput = other
         return self._for_throughput
 
@@ -95,13 +150,13 @@ class GraphRuntime(CallableRuntime):
     def description(self) -> str:
         return describe_engine(self.engine)
 
-    def _choose(self, path: Path) -> int:
+    def _choose(self) -> int:
         """The first of the largest maps of floats; of labels, where there are no floats."""
         outputs = self._graph.outputs
         forms = [self._rank(output) for output in outputs]
         best = max(forms)
         if not best[0] and len(outputs) > 1:  # of a single one, what is wrong with it shows when it runs
-            raise ModelError(f"{path} gives no map of classes; its outputs are {list_outputs(outputs)}")
+            raise ModelError(f"{self.path} gives no map of classes; its outputs are {list_outputs(outputs)}")
         areas = {index: self._layout(outputs[index])[1] for index, form in enumerate(forms) if form == best}
         known = {index: area for index, area in areas.items() if area is not None}
         # Sizes that are known only when it runs cannot be compared.
@@ -110,8 +165,17 @@ class GraphRuntime(CallableRuntime):
     def _rank(self, output: GraphOutput) -> tuple[bool, bool, bool]:
         """How much an output looks like a map of classes."""
         axes = len(output.shape)
-        is_map = axes in (0, 3, 4) and (self._layout(output)[0] or 0) <= MAX_CLASSES
+        is_map = axes in (0, 3, 4) and (self._layout(output)[0] or 0) <= MAX_CLASSES and not self._is_table(output)
         return is_map, output.is_float, axes == 4
+
+    def _is_table(self, output: GraphOutput) -> bool:
+        """Whether an output has rows and columns that are not those of an image."""
+        if len(output.shape) != 3 or not output.is_float or output.shape[0] not in (1, None):
+            return False
+        known = [side for side in output.shape[1:] if isinstance(side, int)]
+        if self.input_size is None:
+            return bool(known)  # of an image of any size they would be known when it runs
+        return len(known) == 1 or (len(known) == 2 and not _similar((known[0], known[1]), self.input_size))
 
     def _layout(self, output: GraphOutput) -> tuple[int | None, int | None]:
         """Channels of an output, 0 of labels, and its area; None what is known only when it runs."""
@@ -137,22 +201,35 @@ class GraphRuntime(CallableRuntime):
 
     def _run(self, image: Image) -> NDArray[Any]:
         size = (self._height or image.shape[0], self._width or image.shape[1])
-        pixels: NDArray[Any] = resize_image(image, size)
-        if self._graph.dtype is not np.uint8:
-            assert self._graph.dtype is not None
-            pixels = self.normalization.apply(pixels).astype(self._graph.dtype)
-        pixels = pixels[None] if self._channels_last else np.ascontiguousarray(pixels.transpose(2, 0, 1))[None]
-        try:
-            output = self._infer(pixels)
-        except Exception as error:  # engines have no family of errors
-            raise ModelError(
-                f"{self.path} cannot compute an image of {size[0]}x{size[1]}: {first_line(error)}"
-            ) from error
+        if self.yolo:
+            box = fit_letterbox(image.shape[:2], None if None in (self._height, self._width) else size)
+            return self.yolo.read(self._infer_floats(box.fill(image)), box, image.shape[:2])
+        (output,) = self._infer_floats(resize_image(image, size))
         if np.issubdtype(output.dtype, np.integer):  # labels, perhaps with axes of length one
             return output.squeeze()
         if output.ndim == 4 and _similar(output.shape[1:3], size) and not _similar(output.shape[2:], size):
             output = output.transpose(0, 3, 1, 2)  # channels last
         return output.astype(np.float32, copy=False)
+
+    def _infer_floats(self, image: Image) -> list[NDArray[Any]]:
+        """The chosen outputs for an image of the network's size, integers as the numbers that they stand for."""
+        pixels: NDArray[Any] = image
+        if self._input_scale is not None:
+            assert self._graph.dtype is not None
+            pixels = self._input_scale.to_integers(self.normalization.apply(image), self._graph.dtype)
+        elif self._graph.dtype is np.int8:
+            pixels = (image ^ 128).view(np.int8)  # from 0 to 255 as from -128 to 127
+        elif self._graph.dtype is not np.uint8:
+            assert self._graph.dtype is not None
+            pixels = self.normalization.apply(image).astype(self._graph.dtype)
+        pixels = pixels[None] if self._channels_last else np.ascontiguousarray(pixels.transpose(2, 0, 1))[None]
+        try:
+            arrays = self._infer(pixels)
+        except Exception as error:  # engines have no family of errors
+            height, width = image.shape[:2]
+            raise ModelError(f"{self.path} cannot compute an image of {height}x{width}: {first_line(error)}") from error
+        scales = [self._graph.outputs[index].quantization for index in self._indices]
+        return [scale.to_floats(each) if scale else each for scale, each in zip(scales, arrays, strict=True)]
 
 
 def find_output(outputs: tuple[GraphOutput, ...], wanted: str | int, path: Path) -> int:
@@ -174,6 +251,13 @@ def list_outputs(outputs: tuple[GraphOutput, ...]) -> str:
 
 def _shape_text(output: GraphOutput) -> str:
     return "x".join(str(side) if isinstance(side, int) else "?" for side in output.shape) or "of any shape"
+
+
+def _with_scale(output: GraphOutput, scales: Mapping[str, Quantization]) -> GraphOutput:
+    """An output whose integers stand for numbers, as one of floats."""
+    if output.is_float or output.name not in scales:
+        return output
+    return output._replace(is_float=True, quantization=scales[output.name])
 
 
 def _fixed(side: int | str | None) -> int | None:

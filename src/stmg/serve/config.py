@@ -15,7 +15,7 @@ from stmg.errors import SettingsError, require
 from stmg.files import build_dataclass
 from stmg.models.names import is_user_function
 from stmg.models.spec import ModelSpec, merge_file
-from stmg.runtimes.graph import GRAPH_SUFFIXES
+from stmg.runtimes.engines import GRAPH_ENGINES
 from stmg.video.addresses import hide_credentials, hide_in_text
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -244,7 +244,7 @@ def _model_beside(folder: Path, name: str) -> str:
     file = name.rpartition(":")[0] if is_user_function(name) else name
     if file != name and not file.endswith(".py"):
         return name
-    is_path = Path(file).suffix in (".py", *GRAPH_SUFFIXES) or file.startswith(".") or file.count("/") > 1
+    is_path = Path(file).suffix in (".py", *GRAPH_ENGINES) or file.startswith(".") or file.count("/") > 1
     is_beside = (folder / file).exists() or ("/" in file and (folder / file).parent.exists())
     return str(folder / name) if is_path or is_beside else name
 

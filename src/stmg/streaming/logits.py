@@ -19,6 +19,7 @@ Array = NDArray[np.float32]
 
 THRESHOLD = 0.5
 TOLERANCE = 1e-3  # by which probabilities may leave 0 to 1: a graph may resize them with an overshoot
+MIN_SHARE_BELOW = 0.02  # of the highest logit, that the lowest is below 0
 
 
 @dataclass(frozen=True)
@@ -145,9 +146,15 @@ def read_probability(channel: Array, size: tuple[int, int], activation: str) -> 
     return probability
 
 
-def guess_activation(channel: Array) -> str:
-    """Probability if all values are within 0 and 1, else logits."""
-    return "probability" if channel.min() >= -TOLERANCE and channel.max() <= 1 + TOLERANCE else "logits"
+def guess_activation(channel: Array) -> str | None:
+    """Probability if all values are within 0 and 1, logits if some are well below 0; None where neither is so.
+
+    Logits of a foreground have about as much below 0 as above it; depth, distances and masks of bytes have not.
+    """
+    lowest, highest = float(channel.min()), float(channel.max())
+    if lowest >= -TOLERANCE and highest <= 1 + TOLERANCE:
+        return "probability"
+    return "logits" if lowest < -MIN_SHARE_BELOW * highest else None
 
 
 def make_test_image(size: tuple[int, int]) -> Image:

@@ -173,11 +173,25 @@ class Runtime(ABC):
         return self.activation
 
     def _try_activation(self, size: tuple[int, int]) -> str:
+        array = self._run_test_image(make_test_image(size))
+        found = guess_activation(array)
+        if found is not None:
+            return found
+        for gray in (0, 128, 255):  # foreground logits may all be above 0 on one image, but not on each
+            if guess_activation(self._run_test_image(np.full((*size, 3), gray, np.uint8))) == "logits":
+                return "logits"
+        raise ModelError(
+            f"the network gives one channel of numbers from {array.min():.3g} to {array.max():.3g} on a test image, "
+            "neither logits nor probability: it looks like depth or another measure, which cannot be shown as "
+            "labels; if it is foreground, state activation: logits or probability"
+        )
+
+    def _run_test_image(self, image: Image) -> NDArray[Any]:
         try:
-            array = self.as_array(self.full(self.prepare(make_test_image(size))).logits)
+            return self.as_array(self.full(self.prepare(image)).logits)
         except StmgError:
             raise
         except Exception as error:  # whatever the user's own code raises
-            why = f"it fails on a test image of {size[0]}x{size[1]}: {first_line(error)}"
+            size = f"{image.shape[0]}x{image.shape[1]}"
+            why = f"it fails on a test image of {size}: {first_line(error)}"
             raise ModelError(f"state with activation whether the network gives logits or probability; {why}") from error
-        return guess_activation(array)

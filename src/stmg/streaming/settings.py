@@ -114,7 +114,8 @@ class Settings:
     )
     device: str | None = setting(
         None,
-        "cpu, cuda, cuda:1 or mps. Default: a GPU if there is one.",
+        "cpu, cuda, cuda:1 or mps; for ONNX Runtime cpu, cuda, tensorrt, directml, coreml or openvino; for OpenVINO "
+        "cpu, gpu, npu or auto. Default: a GPU if there is one; for graphs the CPU.",
         values.read_text,
         group=MODEL,
         common=True,
@@ -125,7 +126,7 @@ class Settings:
     )
     runtime: str | None = setting(
         None,
-        "torch, onnxruntime or openvino. Default: what the model is saved for.",
+        "torch, onnxruntime, openvino or litert. Default: what the model is saved for.",
         values.choice(*values.RUNTIMES),
         group=MODEL,
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["offline", "online", "realtime"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-RUNTIMES = ("torch", "onnxruntime", "openvino")
+RUNTIMES = ("torch", "onnxruntime", "openvino", "litert")
 PRECISIONS = ("fp32", "bf16", "fp16")
 ACTIVATIONS = ("logits", "probability")
 
