@@ -1,7 +1,7 @@
 import json
 
 from commands import is_one_line, run_stmg
-from graphs import SIZE, save_several_outputs
+from graphs import SIZE, save_one_channel, save_several_outputs
 
 
 def test_blocks_and_costs_as_json_and_as_a_table(samples):
@@ -65,3 +65,11 @@ def test_what_is_no_network_is_refused_in_a_line(tmp_path):
         assert done.returncode == 2
         assert message in done.stderr
         assert is_one_line(done.stderr)
+
+
+def test_a_size_is_refused_for_a_graph_of_any_size(tmp_path):
+    graph = save_one_channel(tmp_path / "any.onnx", sigmoid=False, size=None)
+    assert run_stmg("inspect", graph).returncode == 0
+    done = run_stmg("inspect", graph, "--size", "32x32")
+    assert done.returncode == 2
+    assert "--size cannot be used with" in done.stderr

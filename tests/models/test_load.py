@@ -248,7 +248,7 @@ def test_the_network_behind_a_name_is_given_with_its_card(names):
     _, card = resolve_network(ModelSpec(names["function"], {"normalize": NORMALIZATION, "size": SIZE}))
     assert (card.normalization, card.size, card.num_classes) == (NORMALIZATION, SIZE, 4)
     for kind in ("checkpoint", "function"):
-        with pytest.raises(SettingsError, match="num_classes cannot be used"):
+        with pytest.raises(SettingsError, match="the number of classes cannot be chosen"):
             resolve_network(ModelSpec(names[kind]), num_classes=7)
     with pytest.raises(ModelError, match=r"not a torch\.nn\.Module"):
         resolve_network(ModelSpec(names["black box"]))

@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from stmg.errors import SettingsError
+
 if TYPE_CHECKING:
     from stmg.models.spec import ModelSpec
 
@@ -68,7 +70,9 @@ def inspect_graph(spec: ModelSpec) -> GraphInspection:
     from stmg.runtimes.exported import ExportedRuntime
     from stmg.runtimes.graph import GraphRuntime
 
-    runtime = resolve(spec).runtime
+    runtime, size = resolve(spec).runtime, spec.settings.size
+    if size not in (None, runtime.input_size):
+        raise SettingsError(f"--size cannot be used with {spec.name}: nothing of a graph file is computed here")
     if isinstance(runtime, ExportedRuntime):
         manifest = runtime.manifest
         costs = manifest.costs

@@ -12,7 +12,7 @@ from stmg.errors import ModelError, SettingsError
 from stmg.files import build_from_file, read_mapping
 from stmg.streaming.logits import Foreground
 from stmg.streaming.masks import Masking
-from stmg.streaming.settings import Settings, make_settings
+from stmg.streaming.settings import SETTINGS, Settings, make_settings
 from stmg.streaming.values import read_scheduler
 from stmg.video.frames import check_size
 from stmg.video.labels import MAX_CLASSES
@@ -20,6 +20,8 @@ from stmg.video.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
 
 CARD = "stmg.json"
 FORMAT = 1
+SHARED_SETTINGS = ("partial_scale", "fusion", "class_names")
+"""The settings that a card holds as `Settings` does; it writes others in its own way."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,8 @@ class Card:
     offline: dict[str, object] = field(default_factory=lambda: {"name": "drift", "key_above": 0.6, "longest": 12})
     """The scheduler of offline mode."""
     motion: str = "dis"
-    partial_scale: float = 1.0
-    fusion: float = 0.5
+    partial_scale: float = SETTINGS["partial_scale"].default
+    fusion: float = SETTINGS["fusion"].default
     """Weight of the warped logits of the frame before in a key frame's."""
     notes: dict[str, object] = field(default_factory=dict)
     """Data, command, time, figures: whatever whoever made it wants known."""
@@ -85,9 +87,7 @@ class Card:
                 "offline": read_scheduler("offline", self.offline),
             },
             "motion": self.motion,
-            "partial_scale": self.partial_scale,
-            "fusion": self.fusion,
-            "class_names": self.class_names,
+            **{name: getattr(self, name) for name in SHARED_SETTINGS},
         }
         if self.constant_mask is not None:
             options["masking"] = Masking(spatial=self.constant_mask)

@@ -10,7 +10,7 @@ from torch import nn
 
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork
-from stmg.models.card import Card
+from stmg.models.card import SHARED_SETTINGS, Card
 from stmg.models.correctors import CorrectorCard, describe_corrector
 from stmg.models.spec import scheduler_fields
 from stmg.networks import NETWORKS, build
@@ -60,7 +60,6 @@ def card_of_segmenter(segmenter: VideoSegmenter, card: Card | None = None) -> Ca
     size = settings.size or settings.model_size or (None if runtime.is_plain else network.example_size)
     return replace(
         _describe(network, card, size),
-        class_names=settings.class_names,
         palette=_palette(settings, runtime.num_classes),
         mean=runtime.normalization.mean,
         std=runtime.normalization.std,
@@ -70,8 +69,7 @@ def card_of_segmenter(segmenter: VideoSegmenter, card: Card | None = None) -> Ca
         scheduler=_scheduler(settings, "online"),
         offline=_scheduler(settings, "offline"),
         motion=_motion(settings),
-        partial_scale=settings.partial_scale,
-        fusion=settings.fusion,
+        **{name: getattr(settings, name) for name in SHARED_SETTINGS},
     )
 
 

@@ -86,7 +86,7 @@ def resolve_network(
     if is_network(spec.name) and model is not None:
         raise SettingsError(f"model cannot be used with {spec.name}: that is a network of the package")
     if num_classes is not None and (not is_network(spec.name) or spec.settings.weights is not None):
-        raise SettingsError(f"num_classes cannot be used with {spec.name}: it has its own")
+        raise SettingsError(f"the number of classes cannot be chosen for {spec.name}: it has its own")
     network = _make_module(spec, model, num_classes or NUM_CLASSES)
     if not isinstance(network, AcceleratedNetwork):
         network = _accelerate(network, spec, timed)
@@ -176,7 +176,7 @@ def _load_checkpoint(
     if spec.settings.output is not None:
         raise SettingsError(f"output cannot be used with {spec.name}: it was chosen when it was saved")
     if num_classes is not None:
-        raise SettingsError(f"num_classes cannot be used with {spec.name}: it has its own")
+        raise SettingsError(f"the number of classes cannot be chosen for {spec.name}: it has its own")
     function = spec.settings.network
     if function is not None:
         if model is not None:

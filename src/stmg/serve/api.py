@@ -15,9 +15,7 @@ from stmg.serve.config import MOST_STREAMS, NAME
 from stmg.serve.pictures import BOUNDARY, VIEWS, draw_view, encode_jpeg, encode_labels, encode_png, watch
 from stmg.serve.service import SNAPSHOTS, Service, Shown, Snapshot
 from stmg.serve.state import Control, StreamInfo, list_controls
-from stmg.streaming.motion import MOTION_ESTIMATORS
 from stmg.streaming.result import FrameResult
-from stmg.streaming.settings import MODES
 
 STREAM_NAME = rf"^{NAME.pattern}$"
 PICTURES = f"multipart/x-mixed-replace; boundary={BOUNDARY.decode()}"
@@ -57,8 +55,6 @@ class Options(BaseModel):
 
     sources: list[str]
     models: list[str]
-    modes: list[str]
-    motions: list[str]
     controls: list[Control]
     """Settings of a stream that may change while it runs."""
     views: list[str]
@@ -85,8 +81,6 @@ def make_router(service: Service) -> APIRouter:
         return Options(
             sources=[stream.name for stream in service.config.streams] + list(service.config.sources),
             models=service.models.names,
-            modes=list(MODES),
-            motions=list(MOTION_ESTIMATORS),
             controls=list_controls(),
             views=list(VIEWS),
             uploads=None if limits is None else dict(vars(limits)),
