@@ -28,6 +28,9 @@ class Store(Protocol):
     def load_network(self, name: str | Path, model: Any, device: str | None) -> Any:
         """The network of a checkpoint."""
 
+    def open_pipeline(self, pipeline: Any, device: str | None) -> tuple[Any, dict[str, Any]]:
+        """The runtime of a pipeline object of transformers, and how it is meant to be run, as fields of `Settings`."""
+
 
 _open: Callable[[], Store] | None = None
 

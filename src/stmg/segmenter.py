@@ -35,6 +35,11 @@ def mode_of_source(source: object) -> Mode:
     return "realtime" if source.live else "offline"
 
 
+def _is_pipeline(network: Any) -> bool:
+    """Whether this is a pipeline object of transformers, which is callable, but takes files and gives pictures."""
+    return hasattr(network, "image_processor") and hasattr(getattr(network, "model", None), "parameters")
+
+
 def _close_after(results: Iterator[FrameResult], source: VideoSource) -> Iterator[FrameResult]:
     """The results of a source, which is closed after the last one or when no more are wanted."""
     with source, closing(results):  # type: ignore[type-var]
@@ -53,7 +58,8 @@ def _copy_frame(frame: Any) -> Any:
 class VideoSegmenter(Pretrained):
     """Segments one video stream. Several may share one runtime, each with its own state, in threads of their own.
 
-    network: an accelerated network, a plain torch module, a runtime, or any callable from an RGB image to logits.
+    network: an accelerated network, a plain torch module, a pipeline of transformers, a runtime, or any callable from
+        an RGB image to logits.
     settings: how the stream is segmented; the defaults of `Settings` if not given.
     options: fields of `Settings` by name, instead of those in `settings`; `device` is for torch networks.
 
@@ -63,6 +69,9 @@ class VideoSegmenter(Pretrained):
     """
 
     def __init__(self, network: Any, *, settings: Settings | None = None, **options: Any) -> None:
+        if _is_pipeline(network):
+            network, own_options = open_store().open_pipeline(network, options.pop("device", None))
+            settings = settings or make_settings(own_options)
         chosen = make_settings(options, settings)
         for name, each in SETTINGS.items():
             given = name in options or getattr(chosen, name) is not each.default

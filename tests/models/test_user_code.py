@@ -87,3 +87,15 @@ def test_a_file_runs_once_until_it_is_changed(tmp_path):
     path.write_text(f"{text}def three():\n    return 3\n")
     assert call_user_function(f"{path}:three") == 3
     assert (tmp_path / "runs").read_text() == "xx"
+
+
+def test_a_module_of_the_current_folder_is_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "own_nets.py").write_text("from os import getcwd\ndef build():\n    return 7\n")
+    (tmp_path / "own_package").mkdir()
+    (tmp_path / "own_package" / "nets.py").write_text("def build():\n    return 8\n")
+    assert call_user_function("own_nets:build") == 7
+    assert call_user_function("own_package.nets:build") == 8
+    with pytest.raises(ModelError, match=r"own_nets has no function 'make'; it has: build$"):
+        call_user_function("own_nets:make")

@@ -12,8 +12,8 @@ from rich.markup import escape
 from stmg.cli.options import Options, Out, make_spec, settings
 
 MODEL_HELP = (
-    "A shipped name (lite0-camvid), checkpoint folder, Hub id, network (ddrnet39), or file.py:function that returns "
-    "a network."
+    "A shipped name (lite0-camvid), folder, Hub id, torchvision:NETWORK, smp:FOLDER, network (ddrnet39), or "
+    "nets.py:function that returns a network."
 )
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 SHOWN = 8  # names of modules in one line
 MODEL_HELP = (
-    "A network (ddrnet39), shipped name (lite0-camvid), checkpoint folder, Hub id, file.py:function that returns "
-    "a network, exported folder, or .onnx, .xml or .tflite file."
+    "A network (ddrnet39), shipped name (lite0-camvid), folder, Hub id, torchvision:NETWORK, smp:FOLDER, "
+    "nets.py:function that returns a network, or .onnx, .xml, .tflite, .pt or .pt2 file."
 )
 
 

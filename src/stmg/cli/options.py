@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 RUN, MEASURE, TRAIN = "Run", "Measure", "Train"  # panels of `stmg --help`
 
 MODEL_HELP = (
-    "A shipped name (lite0-camvid), checkpoint folder, exported folder, .onnx, .xml or .tflite file, Hub id, "
-    "or file.py:function that returns a network."
+    "A shipped name (lite0-camvid), folder, Hub id (owner/name), file (.onnx, .xml, "
+    ".tflite, .pt, .pt2), torchvision:NETWORK, smp:FOLDER, or nets.py:function that returns a network."
 )
 DATA_HELP = "CamVid, Cityscapes, a folder with a dataset.yaml, a video or folder of videos, or street:0-9 (rendered)."
 

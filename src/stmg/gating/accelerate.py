@@ -178,7 +178,8 @@ def accelerate(
         raise ModelError(f"accelerate takes a torch.nn.Module; pass a {kind} to VideoSegmenter as it is")
     if not isinstance(example, Tensor) or example.dim() != 4:
         raise ModelError("example must be an image batch, a tensor of shape (1, 3, H, W)")
-    network = copy.deepcopy(_unwrap(model)).eval()
+    with torch.no_grad():  # else the weights of a copied ScriptModule are results of a computation
+        network = copy.deepcopy(_unwrap(model)).eval()
     logits = _first_logits(network, example, output)
     if isinstance(network, torch.jit.ScriptModule):  # compiled for good: nothing inside can be reached
         return AcceleratedNetwork(network, (), None, output, logits.shape[1], example=example)

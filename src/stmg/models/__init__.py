@@ -35,3 +35,8 @@ class ModelStore:
         with explain_missing("torch", why="checkpoints need PyTorch", extra="torch"):
             from stmg.models.torch_models import load_network
         return load_network(name, model, device)[0]
+
+    def open_pipeline(self, pipeline: Any, device: str | None) -> tuple[Any, dict[str, Any]]:
+        from stmg.models.torch_models import open_pipeline
+
+        return open_pipeline(pipeline, device)

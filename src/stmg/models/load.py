@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 from stmg.errors import MissingPackageError, ModelError, SettingsError, explain_missing, first_line
 from stmg.models.card import parse_card
 from stmg.models.correctors import has_corrector, load_corrector, read_corrector_card
-from stmg.models.names import find_checkpoint, is_code, is_export, is_graph_file, is_user_function
+from stmg.models.names import (
+    find_checkpoint,
+    is_code,
+    is_export,
+    is_graph_file,
+    is_library_name,
+    is_torch_file,
+    is_user_function,
+)
+from stmg.models.palettes import find_palette
 from stmg.models.spec import ModelSpec, merge_file, merge_options
 from stmg.models.user_code import call_user_function
 from stmg.runtimes import make_runtime
@@ -71,8 +80,8 @@ def load(
     settings: str | Path | Mapping[str, Any] | None = None,
     **options: Any,
 ) -> VideoSegmenter:
-    """A segmenter from a shipped name, a checkpoint folder, a Hub id, an exported folder, or a graph file: .onnx, .xml
-    or .tflite.
+    """A segmenter from a shipped name, a folder (checkpoint, export, or `save_pretrained` of transformers), a Hub id, a
+    file (.onnx, .xml, .tflite, .pt of TorchScript, .pt2), torchvision:NETWORK, smp:FOLDER or nets.py:function.
 
     model: the network itself, where a checkpoint is of a network of your own.
     settings: a file of settings as `stmg tune` writes it, or what such a file holds.
@@ -108,7 +117,7 @@ def find_corrector(spec: ModelSpec) -> Path | None:
     given = spec.options.get("corrector")
     if given is not None:
         return None if given == "none" else Path(given)
-    if is_graph_file(spec.name) or is_code(spec.name):
+    if any(kind(spec.name) for kind in (is_graph_file, is_code, is_library_name, is_torch_file)):
         return None
     folder = Path(spec.name)
     if not folder.is_dir():
@@ -186,6 +195,7 @@ def _open_graph_file(spec: ModelSpec) -> Opened:
     options: dict[str, Any] = {**WITHOUT_CARD, "model_size": graph.model_size}
     if graph.class_names:
         options["class_names"] = graph.class_names
+        options["palette"] = find_palette(graph.class_names) or None
     return Opened(graph, options)
 
 

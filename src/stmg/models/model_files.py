@@ -19,6 +19,8 @@ from stmg.models.names import (
     is_export,
     is_graph_file,
     is_library_folder,
+    is_library_name,
+    is_torch_file,
     is_user_function,
 )
 
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
 
 def list_model_files(spec: ModelSpec) -> list[Path]:
     """The files of a model, all below the folder of the first one; none where it is code."""
-    if is_code(spec.name):
+    if is_code(spec.name) or is_library_name(spec.name):
         return []
+    if is_torch_file(spec.name):
+        return [Path(spec.name)]
     if is_graph_file(spec.name):
         return list_graph_files(Path(spec.name))
     if is_export(spec.name):

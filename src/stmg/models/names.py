@@ -14,6 +14,7 @@ from platformdirs import user_cache_path
 from stmg.errors import ModelError, explain_missing, first_line
 from stmg.models.card import CARD
 from stmg.models.correctors import FILES as CORRECTOR_FILES
+from stmg.models.user_code import list_functions
 from stmg.runtimes.engines import GRAPH_ENGINES
 from stmg.runtimes.manifest import MANIFEST
 
@@ -29,9 +30,27 @@ LIBRARY_FILES = (
 """What a model of transformers has on the Hub besides `model.safetensors`."""
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
 """What older ones have in its place."""
+OTHER_NAMES = (
+    "a folder, a Hub id (nvidia/segformer-b0-finetuned-ade-512-512), a file (.onnx, .xml, .tflite, .pt, .pt2), "
+    "torchvision:NETWORK, smp:FOLDER or nets.py:function"
+)
+"""What else can be named, as errors say it."""
 LARGE = ("ddrnet39-camvid",)
 """Checkpoints too large for the package: in the repository's `weights/`, in the cache, or on the Hub."""
+LIBRARIES = ("torchvision", "smp")
+"""Libraries whose models are named as `library:model`."""
+TORCH_SUFFIXES = (".pt", ".pt2", ".pth", ".ckpt", ".bin", ".safetensors")
 HUB_OWNER = "STMG_HUB"  # environment variable: whose Hub repositories hold them; nobody's is trusted unasked
+
+
+def is_library_name(name: str) -> bool:
+    """Whether this is `torchvision:NETWORK` or `smp:FOLDER`."""
+    return name.partition(":")[0] in LIBRARIES and ":" in name and not Path(name).exists()
+
+
+def is_torch_file(name: str) -> bool:
+    """Whether this is a file that PyTorch saved: TorchScript, torch.export, or weights alone."""
+    return Path(name).suffix in TORCH_SUFFIXES and Path(name).is_file()
 
 
 def is_graph_file(name: str) -> bool:
@@ -62,7 +81,8 @@ def is_exported(name: str) -> bool:
 
 def is_user_function(name: str) -> bool:
     """Whether a name has the form `module:function`; a path with a drive letter has not."""
-    return re.fullmatch(r".+:[A-Za-z_]\w*", name) is not None and not Path(name).exists()
+    is_function = re.fullmatch(r".+:[A-Za-z_]\w*", name) is not None and not Path(name).exists()
+    return is_function and not is_library_name(name)
 
 
 def is_network(name: str) -> bool:
@@ -100,11 +120,13 @@ def find_checkpoint(name: str | Path) -> Path:
         return _find_large(name)
     if name.count("/") == 1 and not folder.parent.exists() and not name.startswith((".", "/")):
         return _download(name)
-    if folder.suffix in GRAPH_ENGINES:
+    if folder.suffix == ".py" and folder.is_file():
+        raise ModelError(f"{name} is code; name the function that returns the network: {list_functions(folder)}")
+    if folder.suffix in (*GRAPH_ENGINES, *TORCH_SUFFIXES, ".py"):
         raise ModelError(f"{name} does not exist")
     known = (*shipped_names(), *LARGE)
     near = get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]}?" if near else f"give a folder, a Hub id or a shipped name ({', '.join(known)})"
+    hint = f"did you mean {near[0]}?" if near else f"give a shipped name ({', '.join(known)}) or {OTHER_NAMES}"
     raise ModelError(f"no checkpoint at {name}; {hint}")
 
 

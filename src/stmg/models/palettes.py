@@ -38,7 +38,8 @@ def _colors(dataset: str) -> dict[str, Color]:
     names, colors = DATASETS[dataset]
     values = bytes.fromhex(colors) if colors else _color_map(len(names.split(",")))
     triples = zip(values[::3], values[1::3], values[2::3], strict=True)
-    return dict(zip((_simplify(name) for name in names.replace("\n", " ").split(",")), triples, strict=True))
+    simple = (_simplify(name) for name in names.replace("\n", " ").split(","))
+    return {"background": (0, 0, 0), **dict(zip(simple, triples, strict=True))}
 
 
 def _color_map(number: int) -> bytes:

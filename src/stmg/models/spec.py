@@ -22,8 +22,8 @@ class ModelSpec:
     """A model as a user names it, and the settings that were given for it. `resolve` refuses what it cannot honor."""
 
     name: str
-    """Shipped name, checkpoint folder, exported folder, .onnx, .xml or .tflite file, Hub id, network (ddrnet39), or
-    file.py:function."""
+    """Shipped name, folder, Hub id, file (.onnx, .xml, .tflite, .pt, .pt2), torchvision:NETWORK, smp:FOLDER, network
+    (ddrnet39), or nets.py:function."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Fields of `Settings` by name; what is not in it is left to the model."""
 

@@ -17,18 +17,19 @@ from torch import nn
 from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork, accelerate_at
 from stmg.models.card import Card, read_card
+from stmg.models.libraries import open_library_model
 from stmg.models.names import (
     WEIGHTS,
     find_checkpoint,
     is_code,
     is_exported,
-    is_library_folder,
     is_network,
+    is_torch_file,
     is_user_function,
 )
 from stmg.models.palettes import find_palette
 from stmg.models.spec import ModelSpec
-from stmg.models.transformers import open_transformers
+from stmg.models.transformers import LibraryModel, read_pipeline
 from stmg.models.user_code import call_user_function
 from stmg.networks import NETWORKS, build
 from stmg.networks.weights import load_foreign, match_names, read_state_dict, unpack
@@ -78,8 +79,9 @@ def resolve_network(
     if is_exported(spec.name):
         raise ModelError(f"{spec.name} is exported already; name the PyTorch model it came from")
     if not is_code(spec.name):
-        if is_library_folder(find_checkpoint(spec.name)):
-            return _open_library_model(spec, model, num_classes, timed)
+        opened = open_library_model(spec.name)
+        if opened is not None:
+            return _use_library_model(opened, spec, model, num_classes, timed)
         return _load_checkpoint(spec, model, num_classes, timed)
     if spec.settings.network is not None:
         raise SettingsError(f"network cannot be used with {spec.name}: it is for checkpoint folders of your own")
@@ -106,8 +108,18 @@ def resolve_network(
     return network, card
 
 
-def _open_library_model(
-    spec: ModelSpec, model: object, num_classes: int | None, timed: bool
+def open_pipeline(pipeline: Any, device: str | None) -> tuple[TorchRuntime, dict[str, Any]]:
+    """The runtime of a pipeline object of transformers, and how it is meant to be run."""
+    opened = read_pipeline(pipeline)
+    spec = ModelSpec(type(pipeline.model).__name__, {"device": device})
+    network, card = _use_library_model(opened, spec, None, None, False)
+    runtime = TorchRuntime(network, device=device, mean=card.mean, std=card.std)
+    runtime.is_plain = card.size is None
+    return runtime, card.options()
+
+
+def _use_library_model(
+    opened: LibraryModel, spec: ModelSpec, model: object, num_classes: int | None, timed: bool
 ) -> tuple[AcceleratedNetwork, Card]:
     given = {
         "model": model,
@@ -118,7 +130,6 @@ def _open_library_model(
     for argument, value in given.items():
         if value is not None:
             raise SettingsError(f"{argument} cannot be used with {spec.name}: it is whole")
-    opened = open_transformers(find_checkpoint(spec.name), spec.name)
     network = _accelerate(opened.network, spec, timed)
     normalization = spec.settings.normalize or opened.normalization or Normalization()
     names = opened.class_names if len(opened.class_names) == network.num_classes else ()
@@ -158,7 +169,7 @@ def _make_restore(spec: ModelSpec) -> Callable[[], AcceleratedNetwork]:
 
 def _checksum(spec: ModelSpec) -> int | None:
     """Of the file of weights; None for a name, behind which the weights stay what they are."""
-    file = spec.settings.weights or Path(spec.name) / WEIGHTS
+    file = spec.settings.weights or (Path(spec.name) if is_torch_file(spec.name) else Path(spec.name) / WEIGHTS)
     if not file.is_file() or not file.stat().st_size:
         return None
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:

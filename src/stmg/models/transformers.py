@@ -32,8 +32,6 @@ class LibraryModel(NamedTuple):
     size: Size | None = None
     """(H, W) it is meant for; None if nothing says so."""
     class_names: tuple[str, ...] = ()
-    is_opaque: bool = False
-    """Whether nothing inside can be reached."""
 
 
 class ImageNetwork(nn.Module):
@@ -67,7 +65,8 @@ def open_transformers(folder: Path, name: str) -> LibraryModel:
             network, report = auto.from_pretrained(folder, output_loading_info=True, weights_only=True, **options)
             is_stated = any((folder / file).is_file() for file in PROCESSORS)
             processor = library.AutoImageProcessor.from_pretrained(folder, **options) if is_stated else None
-            tokens = _tokens(library, folder, network, options) if kind.startswith("OneFormer") else None
+            is_told = kind.startswith("OneFormer")
+            tokenizer = library.AutoTokenizer.from_pretrained(folder, **options) if is_told else None
         except ImportError as error:  # a package that this model alone needs
             raise ModelError(f"{name} cannot be loaded: {first_line(error)}") from error
         except Exception as error:  # whatever the files make transformers raise
@@ -75,7 +74,20 @@ def open_transformers(folder: Path, name: str) -> LibraryModel:
     missing = sorted(set(report["missing_keys"]) & {key for key, _ in network.named_parameters()})
     if missing:
         raise ModelError(f"{name} lacks weights of {kind}, first {missing[0]}: it was not trained to segment")
+    return _describe(network, processor, tokenizer)
+
+
+def read_pipeline(pipeline: Any) -> LibraryModel:
+    """The network of a pipeline object of transformers."""
+    return _describe(pipeline.model.eval(), pipeline.image_processor, pipeline.tokenizer)
+
+
+def _describe(network: Any, processor: Any, tokenizer: Any) -> LibraryModel:
     bgr = bool(getattr(processor, "do_flip_channel_order", None))
+    tokens = None
+    if type(network).__name__.startswith("OneFormer") and tokenizer is not None:
+        length = network.config.task_seq_len
+        tokens = torch.tensor([tokenizer(TASK, padding="max_length", max_length=length, truncation=True)["input_ids"]])
     names = tuple(str(network.config.id2label[index]) for index in sorted(network.config.id2label))
     return LibraryModel(
         ImageNetwork(network, bgr, tokens) if bgr or tokens is not None else network,
@@ -101,13 +113,6 @@ def _read_kind(folder: Path, name: str) -> str:
     return kind
 
 
-def _tokens(library: Any, folder: Path, network: Any, options: dict[str, Any]) -> Tensor:
-    tokenizer = library.AutoTokenizer.from_pretrained(folder, **options)
-    length = network.config.task_seq_len
-    tokens = tokenizer(TASK, padding="max_length", max_length=length, truncation=True)["input_ids"]
-    return torch.tensor([tokens])
-
-
 def _read_normalization(processor: Any) -> Normalization:
     """Of RGB values from 0 to 1, which the processor may not scale to that."""
     scale = processor.rescale_factor * 255 if processor.do_rescale else 255.0
@@ -122,14 +127,19 @@ def _read_size(processor: Any) -> Size | None:
     """(H, W) that the processor resizes to: of one side alone, in the shape of most videos; None if it does not."""
     size = dict(processor.size or {}) if processor.do_resize else {}
     height, width = size.get("height"), size.get("width")
-    short, long = size.get("shortest_edge"), size.get("longest_edge")
     if height and width:
         return int(height), int(width)
-    if not short:
-        return None
+    short, long = size.get("shortest_edge"), size.get("longest_edge")
+    return shape_of_edges(short, long) if short else None
+
+
+def shape_of_edges(short: int, long: int | None = None) -> Size:
+    """(H, W) in the shape of most videos, of which the shorter side is `short`, unless the other is beyond `long`."""
+    if short == long:
+        return short, short
     wide = short * SHAPE[1] / SHAPE[0]
-    scale = min(1, long / wide) if long and long != short else 1.0
-    return (int(short), int(short)) if long == short else (round(short * scale), round(wide * scale))
+    scale = min(1, long / wide) if long else 1.0
+    return round(short * scale), round(wide * scale)
 
 
 @contextmanager

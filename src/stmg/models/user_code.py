@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
@@ -26,7 +27,10 @@ def call_user_function(name: str) -> object:
     except UnicodeDecodeError:
         raise ModelError(f"{source} is no Python file: it is no text in UTF-8") from None
     if not callable(getattr(module, function, None)):
-        names = [name for name in vars(module) if not name.startswith("_") and callable(vars(module)[name])]
+        own = {
+            name: each for name, each in vars(module).items() if getattr(each, "__module__", None) == module.__name__
+        }
+        names = [name for name, each in own.items() if not name.startswith("_") and callable(each)]
         raise ModelError(f"{source} has no function {function!r}; it has: {', '.join(names) or 'nothing to call'}")
     build = getattr(module, function)
     try:
@@ -38,10 +42,32 @@ def call_user_function(name: str) -> object:
     return build()
 
 
+def list_functions(path: Path) -> str:
+    """The functions and classes of a file, as they are named; the file is read and not run."""
+    try:
+        body = ast.parse(path.read_bytes()).body
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ModelError(f"{path} is no Python file: {error}") from None
+    names = [each.name for each in body if isinstance(each, ast.FunctionDef | ast.ClassDef)]
+    return ", ".join(f"{path}:{name}" for name in names if not name.startswith("_")) or "it has none"
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
 def _import(source: str) -> ModuleType:
     path = Path(source)
     if path.suffix != ".py":
-        return importlib.import_module(source)
+        if _is_installed(source):
+            return importlib.import_module(source)
+        if not Path(f"{source}.py").is_file():
+            _find_neighbors(str(Path.cwd()))  # a package in the current folder
+            return importlib.import_module(source)
+        path = Path(f"{source}.py")
     if not path.is_file():
         raise ModelError(f"{path} does not exist")
     path = path.resolve()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from builtins import callable as is_callable  # the module of this name shadows it here once it is imported
+from os import PathLike
 from typing import Any
 
 from stmg.errors import ModelError, SettingsError
@@ -11,6 +12,8 @@ from stmg.streaming.runtime import Runtime
 
 def make_runtime(network: Any, device: str | None = None) -> Runtime:
     """The runtime of a network or of a function from an RGB image to logits; a runtime stays as it is."""
+    if isinstance(network, str | PathLike):
+        raise SettingsError(f"for a name, stmg.load: stmg.load({str(network)!r}); here the network itself is given")
     if hasattr(network, "parameters"):
         from stmg.runtimes.torch import TorchRuntime
 
