@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from networks_zoo.modules import Unet
-from networks_zoo.row import NAMES, Image, Network, Row, above_half, answer_of, best_of, draw_weights
+from networks_zoo.row import NAMES, Image, Network, Row, above_half, answer_of, best_of, build_randomly
 
 SHADES = np.linspace(0, 255, len(NAMES), dtype=np.float32)
 
@@ -76,7 +76,7 @@ def of_foreground(function: Callable[[Image], Any], folder: Path) -> Network:
 
 def nets_py(folder: Path) -> Network:
     """A file with a function that builds a network."""
-    model = draw_weights(Unet())
+    model = build_randomly(Unet)
     torch.save(model.state_dict(), folder / "net.pth")
     (folder / "nets.py").write_text("from networks_zoo.modules import Unet\n\n\ndef build():\n    return Unet()\n")
     return Network({"folder": str(folder)}, answer_of(model))

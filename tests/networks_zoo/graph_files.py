@@ -22,7 +22,7 @@ from networks_zoo.row import (
     Row,
     above_half,
     answer_of,
-    draw_weights,
+    build_randomly,
 )
 
 
@@ -53,19 +53,19 @@ def export(model: nn.Module, path: Path, example: Tensor) -> None:
 
 
 def onnx(make: Callable[[], nn.Module], find: Callable[[Any], Tensor], folder: Path) -> Network:
-    model = draw_weights(make())
+    model = build_randomly(make)
     export(model, folder / "net.onnx", torch.zeros(1, 3, *SIZE))
     return Network({"file": str(folder / "net.onnx")}, answer_of(model, find))
 
 
 def onnx_labels(folder: Path) -> Network:
-    model = draw_weights(Unet())
+    model = build_randomly(Unet)
     export(Best(model), folder / "net.onnx", torch.zeros(1, 3, *SIZE))
     return Network({"file": str(folder / "net.onnx")}, answer_of(model))
 
 
 def onnx_channels_last(folder: Path) -> Network:
-    model = draw_weights(Unet())
+    model = build_randomly(Unet)
     export(ChannelsLast(model), folder / "net.onnx", torch.zeros(1, *SIZE, 3))
     return Network({"file": str(folder / "net.onnx")}, answer_of(model))
 
@@ -73,7 +73,7 @@ def onnx_channels_last(folder: Path) -> Network:
 def openvino(folder: Path) -> Network:
     from openvino import convert_model, save_model
 
-    model = draw_weights(Unet())
+    model = build_randomly(Unet)
     export(model, folder / "net.onnx", torch.zeros(1, 3, *SIZE))
     save_model(convert_model(folder / "net.onnx"), folder / "net.xml", compress_to_fp16=False)
     return Network({"file": str(folder / "net.xml")}, answer_of(model))

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from networks_zoo.row import NAMES, SIZE, Answer, Image, Network, Row, draw_weights, upsample
+from networks_zoo.row import NAMES, SIZE, Answer, Image, Network, Row, build_randomly, upsample
 
 CLASSES = {"id2label": dict(enumerate(NAMES)), "label2id": {name: index for index, name in enumerate(NAMES)}}
 Draw = tuple[int, float]
@@ -206,7 +206,7 @@ def save_oneformer(folder: Path) -> Network:
     return save_with(
         before,
         oneformer,
-        (2, 4),
+        (3, 3),
         folder,
         lambda image: before(images=image, task_inputs=["semantic"], return_tensors="pt"),
     )
@@ -221,7 +221,7 @@ def save_with(
 ) -> Network:
     import transformers
 
-    model = draw_weights(make(transformers), *draw)
+    model = build_randomly(partial(make, transformers), *draw)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
 
@@ -231,7 +231,10 @@ def save_with(
         outputs, size = model(**inputs), image.shape[:2]
         labels = processor.post_process_semantic_segmentation(outputs, target_sizes=[size])[0]
         logits = outputs.get("logits")
-        return Answer(np.asarray(labels, np.uint8), None if logits is None else upsample(logits, size))
+        if logits is not None:
+            return Answer(np.asarray(labels, np.uint8), upsample(logits, size))
+        said = processor.post_process_semantic_segmentation(outputs, [size], return_segmentation_scores=True)[0]
+        return Answer(np.asarray(labels, np.uint8), said["segmentation_scores"].numpy())
 
     return Network({"folder": str(folder)}, answer)
 
@@ -248,7 +251,7 @@ def row(
     understood: tuple[str, ...],
     options: dict[str, Any] | None = None,
     size: tuple[int, int] = SIZE,
-    draw: Draw = (5, 1.5),
+    draw: Draw = (1, 1.5),
 ) -> Row:
     options = sized(size) if options is None else options
     return Row(name, family, "stmg.load(folder)", understood, partial(save, make, processor, options, draw), size=size)
@@ -264,17 +267,17 @@ ROWS = (
     row("SegFormer", SEMANTIC, segformer, "Segformer", ("logits at 1/4", IMAGENET)),
     row("UperNet, Swin", SEMANTIC, partial(upernet, swin, 32), "Segformer", ("logits at full size", IMAGENET)),
     row("UperNet, ConvNeXt", SEMANTIC, partial(upernet, convnext, 24), "Segformer", ("logits at full size", IMAGENET)),
-    row("MobileViT", SEMANTIC, mobilevit, "MobileViT", ("logits at 1/8", "BGR"), NO_CROP, draw=(5, 6)),
-    row("MobileViTV2", SEMANTIC, mobilevit2, "MobileViT", ("logits at 1/8", "BGR"), NO_CROP, draw=(2, 6)),
+    row("MobileViT", SEMANTIC, mobilevit, "MobileViT", ("logits at 1/8", "BGR"), NO_CROP),
+    row("MobileViTV2", SEMANTIC, mobilevit2, "MobileViT", ("logits at 1/8", "BGR"), NO_CROP, draw=(2, 1.5)),
     row(
-        "MobileNetV2, DeepLabV3+", SEMANTIC, mobilenet2, "MobileNetV2", ("logits at 1/8", HALF), NO_CROP, draw=(4, 1.5)
+        "MobileNetV2, DeepLabV3+", SEMANTIC, mobilenet2, "MobileNetV2", ("logits at 1/8", HALF), NO_CROP, draw=(2, 1.5)
     ),
     row("BEiT", SEMANTIC, beit, "Beit", ("logits at 1/4", HALF), size=SQUARE),
     row("Data2Vec", SEMANTIC, data2vec, "Beit", ("logits at 1/4", HALF), size=SQUARE),
     row("DPT", SEMANTIC, dpt, "DPT", ("logits at full size", HALF), size=SQUARE),
-    row("MaskFormer", UNIVERSAL, maskformer, "MaskFormer", ("logits at 1/4", IMAGENET), draw=(3, 6)),
-    row("Mask2Former", UNIVERSAL, mask2former, "Mask2Former", ("logits at 1/4", IMAGENET), draw=(2, 4)),
+    row("MaskFormer", UNIVERSAL, maskformer, "MaskFormer", ("logits at 1/4", IMAGENET), draw=(2, 3)),
+    row("Mask2Former", UNIVERSAL, mask2former, "Mask2Former", ("logits at 1/4", IMAGENET), draw=(3, 1.5)),
     Row("OneFormer", UNIVERSAL, "stmg.load(folder)", ("logits at 1/4", IMAGENET), save_oneformer),
-    row("EoMT", UNIVERSAL, eomt, "Eomt", ("logits at 1/16", IMAGENET), EDGES, SQUARE, draw=(0, 6)),
-    row("EoMT, DINOv3", UNIVERSAL, eomt_dinov3, "Eomt", ("logits at 1/8", IMAGENET), EDGES, SQUARE, draw=(0, 2.5)),
+    row("EoMT", UNIVERSAL, eomt, "Eomt", ("logits at 1/16", IMAGENET), EDGES, SQUARE, draw=(3, 3)),
+    row("EoMT, DINOv3", UNIVERSAL, eomt_dinov3, "Eomt", ("logits at 1/8", IMAGENET), EDGES, SQUARE, draw=(1, 3)),
 )

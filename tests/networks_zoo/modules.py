@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from networks_zoo.row import Answer, Image, Network, Row, above_half, answer_of, draw_weights, to_tensor, upsample
+from networks_zoo.row import Answer, Image, Network, Row, above_half, answer_of, build_randomly, to_tensor, upsample
 from stmg.networks import build
 from zoo import MobileNet, Plain, ResBlock, ResNetWithDecoder
 
@@ -141,12 +141,12 @@ def whole(out: Any) -> Tensor:
 
 
 def module(make: Callable[[], nn.Module], find: Callable[[Any], Tensor], folder: Path) -> Network:
-    model = draw_weights(make())
+    model = build_randomly(make)
     return Network({"model": model}, answer_of(model, find))
 
 
 def foreground(make: Callable[[], nn.Module], find: Callable[[Any], Tensor], is_logit: bool, folder: Path) -> Network:
-    model = draw_weights(make())
+    model = build_randomly(make)
 
     @torch.no_grad()
     def answer(image: Image) -> Answer:
@@ -162,13 +162,13 @@ def auxiliary(folder: Path) -> Network:
 
 
 def torchscript(folder: Path) -> Network:
-    model = draw_weights(Unet())
+    model = build_randomly(Unet)
     torch.jit.trace(model, torch.zeros(1, 3, 64, 96)).save(str(folder / "net.pt"))
     return Network({"file": str(folder / "net.pt")}, answer_of(model))
 
 
 def torch_export(folder: Path) -> Network:
-    model = draw_weights(Unet())
+    model = build_randomly(Unet)
     torch.export.save(torch.export.export(model, (torch.zeros(1, 3, 64, 96),)), folder / "net.pt2")
     return Network({"file": str(folder / "net.pt2")}, answer_of(model))
 

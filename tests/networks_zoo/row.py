@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -68,20 +69,21 @@ class Row:
         return loaded
 
 
-def draw_weights(model: nn.Module, seed: int = 0, gain: float = 1.5) -> nn.Module:
-    """Random weights of such a size that the labels differ from place to place, and norms that do something."""
-    torch.manual_seed(seed)
+def build_randomly(make: Callable[[], nn.Module], seed: int = 0, gain: float = 1.5) -> nn.Module:
+    """A network whose weights are drawn by their names alone, so large that its labels differ from place to place."""
+    model = make()
     with torch.no_grad():
-        for parameter in model.parameters():
+        for name, parameter in model.named_parameters():
+            draws = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(crc32(name.encode()) + seed))
             if parameter.dim() > 1:
-                nn.init.normal_(parameter, std=gain / parameter[0].numel() ** 0.5)
+                parameter.copy_(draws * gain / parameter[0].numel() ** 0.5)
             else:
-                parameter.add_(0.1 * torch.randn_like(parameter))
+                parameter.copy_(0.1 * draws + (not name.endswith("bias")))
         for name, buffer in model.named_buffers():
             if name.endswith("running_mean"):
-                buffer.normal_(0, 0.1)
+                buffer.copy_(torch.linspace(-0.2, 0.2, len(buffer)))
             elif name.endswith("running_var"):
-                buffer.uniform_(0.5, 1.5)
+                buffer.copy_(torch.linspace(1.5, 0.5, len(buffer)))
     return model.eval()
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from documents import ROOT
-from networks_zoo import functions, graph_files, hub, modules
+from networks_zoo import functions, graph_files, hub, libraries, modules, yolo
 
-ROWS = (*hub.ROWS, *modules.ROWS, *graph_files.ROWS, *functions.ROWS)
+ROWS = (*hub.ROWS, *libraries.ROWS, *modules.ROWS, *graph_files.ROWS, *yolo.ROWS, *functions.ROWS)
 PAGE = ROOT / "docs" / "networks.md"
 BEGIN, END = "<!-- networks: written by make networks -->\n", "<!-- networks: end -->"
 
