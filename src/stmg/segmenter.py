@@ -81,7 +81,7 @@ class VideoSegmenter(Pretrained):
             if chosen.corrector != "none":
                 raise SettingsError(f"corrector is a folder here ({chosen.corrector}), which stmg.load opens")
             chosen = replace(chosen, corrector=None)
-        self.runtime: Runtime = make_runtime(network, chosen.device)
+        self.runtime: Runtime = make_runtime(network, chosen.device, chosen.size)
         own = self.runtime.input_size
         if own is not None and chosen.size not in (None, own):
             raise SettingsError(

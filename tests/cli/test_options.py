@@ -55,7 +55,7 @@ def test_every_verb_without_a_short_help_lists_what_it_has(verb):
         ("--fusion", "one", "fusion is at least 0 and below 1; got 'one'"),
         ("--size", "big", "size is HEIGHTxWIDTH, such as 360x480; got 'big'"),
         ("--threads", "0", "threads is from 1 to"),
-        ("--runtime", "tflow", "runtime is one of torch, onnxruntime, openvino; got 'tflow'"),
+        ("--runtime", "tflow", "runtime is one of torch, onnxruntime, openvino, litert; got 'tflow'"),
     ],
 )
 def test_a_value_that_is_none_is_refused_in_the_same_words_as_in_python(option, value, message):

@@ -22,6 +22,9 @@ from stmg.gating.residual import Block, can_be_skipped, find_blocks, find_named_
 from stmg.pretrained import Pretrained, open_store
 from stmg.streaming.cost import NetworkCost
 
+COMMON_SIZES = (224, 256, 320, 384, 448, 512, 513, 518, 640, 768, 1024)
+"""Sides of the square images that networks of one size take, where they do not state it."""
+
 
 class NetworkOutput(NamedTuple):
     """What a pass through the network gives."""
@@ -209,26 +212,45 @@ def accelerate(
     return accelerated
 
 
-def accelerate_at(model: nn.Module, size: tuple[int, int], **options: Any) -> AcceleratedNetwork:
-    """`accelerate` on a black image of a size, or of the only one that the network takes; options as for it."""
+def accelerate_at(
+    model: nn.Module, size: tuple[int, int], given: tuple[int, int] | None = None, **options: Any
+) -> AcceleratedNetwork:
+    """`accelerate` on a black image of a size, or of the only one that the network takes; options as for it.
+
+    That one is the size that was given, else what the network or its configuration states, else the first of
+    `COMMON_SIZES` that runs.
+    """
     first = next(model.parameters(), None)
     example = torch.zeros(1, 3, *size, dtype=weight_dtype(model), device=None if first is None else first.device)
     stated = find_stated_size(_unwrap(model))
     try:
         network = accelerate(model, example, **options)
     except ModelError:
-        if stated in (None, size):
+        other = given or stated or _find_size(model, example)
+        if other in (None, size):
             raise
-        network = accelerate(model, example.new_zeros(1, 3, *stated), **options)
-        network.input_size = stated
+        network = accelerate(model, example.new_zeros(1, 3, *other), **options)
+        twice = example.new_zeros(1, 3, 2 * other[0], 2 * other[1])
+        if other == stated or not _runs_at(network, twice):  # else it takes multiples of some number
+            network.input_size = other
         return network
     if stated == size and not _runs_at(network, example.new_zeros(1, 3, size[0] + 32, size[1] + 64)):
         network.input_size = stated
     return network
 
 
+def _find_size(model: nn.Module, example: Tensor) -> tuple[int, int] | None:
+    """The first common size at which a network runs that does not run on the example."""
+    network = copy.deepcopy(_unwrap(model)).eval()
+    if _runs_at(network, example):
+        return None
+    sizes = (side for side in COMMON_SIZES if _runs_at(network, example.new_zeros(1, 3, side, side)))
+    found = next(sizes, None)
+    return None if found is None else (found, found)
+
+
 @torch.no_grad()
-def _runs_at(network: AcceleratedNetwork, image: Tensor) -> bool:
+def _runs_at(network: nn.Module, image: Tensor) -> bool:
     try:
         network(image)
     except Exception:  # whatever the network raises
@@ -269,6 +291,7 @@ def _first_logits(network: nn.Module, example: Tensor, output: str | int | None)
     except Exception as error:
         raise ModelError(
             f"the network does not run on the example of shape {tuple(example.shape)}: {first_line(error)}; "
-            "if its forward takes more than the image, wrap it in a module whose forward takes the image alone"
+            "if it takes images of one size only, give that as size; if its forward takes more than the image, wrap it "
+            "in a module whose forward takes the image alone"
         ) from error
     return find_logits(out, output, example.shape[2:])

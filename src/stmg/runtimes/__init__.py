@@ -10,14 +10,17 @@ from stmg.errors import ModelError, SettingsError
 from stmg.streaming.runtime import Runtime
 
 
-def make_runtime(network: Any, device: str | None = None) -> Runtime:
-    """The runtime of a network or of a function from an RGB image to logits; a runtime stays as it is."""
+def make_runtime(network: Any, device: str | None = None, size: tuple[int, int] | None = None) -> Runtime:
+    """The runtime of a network or of a function from an RGB image to logits; a runtime stays as it is.
+
+    size: (H, W) of the images that a network takes, where it does not take any.
+    """
     if isinstance(network, str | PathLike):
         raise SettingsError(f"for a name, stmg.load: stmg.load({str(network)!r}); here the network itself is given")
     if hasattr(network, "parameters"):
         from stmg.runtimes.torch import TorchRuntime
 
-        return TorchRuntime(network, device=device)
+        return TorchRuntime(network, device=device, size=size)
     if device is not None:
         raise SettingsError(f"device={device!r} is for PyTorch networks; a {type(network).__name__} has its own")
     if isinstance(network, Runtime):

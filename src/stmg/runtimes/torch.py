@@ -39,6 +39,7 @@ class TorchRuntime(Runtime):
     activation: logits or probability, for a network of one channel; if None, its values on a test image tell.
     threshold: the probability above which a pixel is foreground, 0.5 if None; for networks of one channel.
     optimize: off leaves the network as it is; its results are then the untouched network's bit for bit.
+    size: (H, W) of images that a plain module takes, where it does not take any.
     restore: loads the network again as it was given, to save or export it. With it the network itself is optimized, and
         no second copy of its weights stays in memory; without it what is given is left alone, and a copy runs.
     """
@@ -57,6 +58,7 @@ class TorchRuntime(Runtime):
         threshold: float | None = None,
         optimize: bool = True,
         restore: Callable[[], AcceleratedNetwork] | None = None,
+        size: tuple[int, int] | None = None,
     ) -> None:
         if precision not in PRECISIONS:
             raise SettingsError(f"no precision is called {precision!r}; there are {', '.join(PRECISIONS)}")
@@ -64,7 +66,7 @@ class TorchRuntime(Runtime):
         self.is_plain = not isinstance(network, AcceleratedNetwork)
         """Whether a plain module was given: what it is meant for, its size above all, is not known."""
         if not isinstance(network, AcceleratedNetwork):
-            network = accelerate_at(network, (128, 128))
+            network = accelerate_at(network, (128, 128), size)
         _check_finite(network)
         original = network
         self._original = restore or (lambda: original)

@@ -114,8 +114,8 @@ class Settings:
     )
     device: str | None = setting(
         None,
-        "cpu, cuda, cuda:1 or mps; for ONNX Runtime cpu, cuda, tensorrt, directml, coreml or openvino; for OpenVINO "
-        "cpu, gpu, npu or auto. Default: a GPU if there is one; for graphs the CPU.",
+        "cpu, cuda, cuda:1 or mps; for graphs also tensorrt, directml, coreml, gpu, npu or auto. Default: a GPU if "
+        "there is one; for graphs the CPU.",
         values.read_text,
         group=MODEL,
         common=True,
