@@ -217,7 +217,7 @@ def accelerate_at(
 ) -> AcceleratedNetwork:
     """`accelerate` on a black image of a size, or of the only one that the network takes; options as for it.
 
-    That one is the size that was given, else what the network or its configuration states, else the first of
+    That one is what the network or its configuration states, else the size that was given, else the first of
     `COMMON_SIZES` that runs.
     """
     first = next(model.parameters(), None)
@@ -226,7 +226,7 @@ def accelerate_at(
     try:
         network = accelerate(model, example, **options)
     except ModelError:
-        other = given or stated or _find_size(model, example)
+        other = stated or given or _find_size(model, example)
         if other in (None, size):
             raise
         network = accelerate(model, example.new_zeros(1, 3, *other), **options)

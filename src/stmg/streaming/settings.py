@@ -114,8 +114,8 @@ class Settings:
     )
     device: str | None = setting(
         None,
-        "cpu, cuda, cuda:1 or mps; for graphs also tensorrt, directml, coreml, gpu, npu or auto. Default: a GPU if "
-        "there is one; for graphs the CPU.",
+        "cpu, cuda, cuda:1, mps; for graphs tensorrt, directml, coreml, gpu, npu, auto too. Default: a GPU if there is "
+        "one; cpu for graphs.",
         values.read_text,
         group=MODEL,
         common=True,
