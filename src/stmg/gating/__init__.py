@@ -1,1 +1,1 @@
-"""Gating: finding a network's residual blocks, skipping them, and reusing features."""
+"""Gating: find a network's residual blocks, skip them, and reuse features."""

@@ -1,7 +1,7 @@
-"""Gates: residual blocks that may be skipped and a head whose input may be blended, in any network.
+"""Gates: make residual blocks of any network skippable, and the input of its head blendable.
 
-A pass through a network carries its decisions in a context variable, not in the modules, so one set of weights serves
-many streams in many threads, and outside a pass a gated network is the plain one.
+A context variable, not the modules, holds the decisions of a pass. So one set of weights serves many streams in many
+threads, and outside a pass a gated network equals the plain one.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ Blend = Callable[[list[Tensor]], list[Tensor]]
 
 @dataclass
 class Pass:
-    """What one pass through a gated network is to do, and what it leaves behind."""
+    """Instructions for one pass through a gated network, and its results."""
 
     keep: Tensor | Sequence[bool] | None = None
-    """Which blocks run. Booleans skip for good; a tensor (N, K) in [0, 1] blends, for training; None runs all."""
+    """Blocks to run. Booleans skip blocks; a tensor (N, K) in [0, 1] blends them, for training; None runs all."""
     blend: Blend | None = None
-    """What to do to the head's input features before the head sees them."""
+    """Function applied to the head's input features."""
     features: list[Tensor] = field(default_factory=list)
     """The head's input, after blending."""
     meter: MacCounter | None = None
-    """Counts what is executed; the shares of each block and of the head are then noted too."""
+    """Counts executed MACs. The shares of each block and of the head are then recorded too."""
     block_macs: dict[int, int] = field(default_factory=dict)
     head_macs: int = 0
     tape: dict[int, list[Any]] | None = None
-    """What each block gave, call by call: written by one pass, and handed out in the place of the blocks by another."""
+    """Outputs of each block, one per call. One pass records them, another replays them instead of running blocks."""
     plays: bool = False
-    """True if the tape is handed out, False if it is written."""
+    """True to replay the tape, False to record it."""
 
     def metered(self) -> int:
         """MACs so far."""
@@ -49,7 +49,7 @@ _current: ContextVar[Pass | None] = ContextVar("stmg_pass", default=None)
 
 @contextmanager
 def running(now: Pass) -> Iterator[Pass]:
-    """Every gated network called inside obeys this pass."""
+    """Let every gated network that is called inside follow this pass."""
     token = _current.set(now)
     try:
         yield now
@@ -58,18 +58,18 @@ def running(now: Pass) -> Iterator[Pass]:
 
 
 class _Wrapper(nn.Module):
-    """Wraps a module and leaves no trace in the names of its tensors."""
+    """Wraps a module without changing the names of its tensors."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner = inner
         self.copies = False
-        """Whether what is handed on must be a copy, because the network writes on it later."""
+        """True if outputs must be copies, because the network writes to them later."""
         self.register_state_dict_post_hook(_hide_inner)  # type: ignore[no-untyped-call]
         self.register_load_state_dict_pre_hook(_restore_inner)  # type: ignore[no-untyped-call]
 
     def __getattr__(self, name: str) -> Any:
-        """What the network asks of the module it knows (a weight, a setting) is answered by that module."""
+        """Forward attributes that the network reads (a weight, a setting) to the wrapped module."""
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -77,10 +77,10 @@ class _Wrapper(nn.Module):
 
 
 class Gate(_Wrapper):
-    """A residual block, or the identity in its place."""
+    """A residual block that may be replaced by the identity."""
 
     def __init__(self, block: nn.Module, index: int, sources: tuple[int | None, ...], form: Any) -> None:
-        """`sources` and `form` as in `residual.Block`: what the output is made of when the block is skipped."""
+        """`sources` and `form` as in `residual.Block`: they define the output of the skipped block."""
         super().__init__(block)
         self.index = index
         self.sources = sources
@@ -128,7 +128,7 @@ class Gate(_Wrapper):
 
 
 class Tap(_Wrapper):
-    """The head, with its input within reach."""
+    """The head of a network, with access to its input."""
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         now = _current.get()
@@ -149,7 +149,7 @@ class Tap(_Wrapper):
 
 
 def replace_module(network: nn.Module, name: str, module: nn.Module) -> None:
-    """Put a module where `name` points to, and wherever else the same one stands."""
+    """Replace the module called `name`, and all other references to it."""
     old = network.get_submodule(name)
     for parent in list(network.modules()):
         for child_name, child in list(parent._modules.items()):
@@ -158,7 +158,7 @@ def replace_module(network: nn.Module, name: str, module: nn.Module) -> None:
 
 
 def remove_gates(network: nn.Module) -> nn.Module:
-    """Take all gates and taps out again, in place; the network is what it was, with the weights it has now."""
+    """Remove all gates and taps in place. The network keeps its current weights."""
     for name, child in list(network.named_children()):
         bare = child.inner if isinstance(child, _Wrapper) else child
         network.register_module(name, bare)

@@ -1,4 +1,4 @@
-"""The head of a network: the module that turns feature maps into class logits, found by what goes in and out."""
+"""The head of a network, which turns feature maps into class logits. It is found by its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stmg.gating.residual import Block, require_submodule
 
 
 def find_heads(network: nn.Module, example: Tensor, blocks: tuple[Block, ...], num_classes: int) -> list[str]:
-    """Modules that run after the last block, take feature maps and give as many channels as there are classes."""
+    """Modules that run after the last block, take feature maps and return one channel per class."""
     names = [name for name, _ in network.named_modules() if name]
     calls = record_calls(network, example, names)
     last = max((calls[block.name].order for block in blocks), default=0)
@@ -22,20 +22,20 @@ def find_heads(network: nn.Module, example: Tensor, blocks: tuple[Block, ...], n
         call = calls[name]
         fed = [leaf for leaf in pytree.tree_leaves((call.args, call.kwargs)) if isinstance(leaf, Tensor)]
         if call.times > 1 or any(leaf.shape == example.shape for leaf in fed):
-            continue  # a head is called once, and not with the image
+            continue  # a head is called once, and not on the image
         within = [calls[other].order for other in calls if other.startswith(f"{name}.")]
         if min(within, default=call.order) <= last or not _takes_maps(call.args, call.kwargs):
             continue
         outputs = pytree.tree_leaves(call.output)
         if any(isinstance(o, Tensor) and o.dim() == 4 and o.shape[1] == num_classes for o in outputs):
             heads.append(name)
-    # The last one that has something to compute: an auxiliary head comes before, a plain resizing after.
+    # Prefer the last module with parameters: an auxiliary head comes before it, a plain resize after it.
     heads = [name for name in heads if count_parameters(network.get_submodule(name))]
     return sorted(heads, key=lambda name: -calls[name].order)
 
 
 def check_head(network: nn.Module, example: Tensor, head: str, heads: list[str]) -> None:
-    """Refuse a head that a user names and that is not called once with feature maps."""
+    """Raise if the head that a user names is not called once with feature maps."""
     require_submodule(network, head, kind="head", suggestions=heads)
     calls = record_calls(network, example, [head])
     if head not in calls or calls[head].times > 1:

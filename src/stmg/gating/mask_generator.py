@@ -1,6 +1,6 @@
-"""The mask generator: compares two frames and says which blocks to run and where to reuse features.
+"""The mask generator: compares two frames, and decides which blocks to run and where to reuse features.
 
-Block pruning gives the probability that each residual block is dropped, with a prior that makes dropping the rule.
+Block pruning gives the probability that each residual block is dropped. Its prior favors dropping.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from torch import Tensor, nn
 from torch.distributions import RelaxedBernoulli
 from torch.nn import functional as F
 
-CHANNELS = 32  # of the encoder's features
+CHANNELS = 32  # channels of the encoder's features
 TOLERANCE = 1e-10  # τ
-TEMPERATURE = 0.5  # of the relaxed Bernoulli samples
-EARLIER_NAMES = {"normalise": "normalize", "deviation": "raw_std"}  # of tensors in the shipped checkpoints
+TEMPERATURE = 0.5  # temperature of the relaxed Bernoulli samples
+EARLIER_NAMES = {"normalise": "normalize", "deviation": "raw_std"}  # names of tensors in the shipped checkpoints
 
 
 class SoftMasks(NamedTuple):
     """The masks of a batch."""
 
     keep: Tensor
-    """(N, K) in [0, 1]: gates, sampled in training and 0 or 1 at inference."""
+    """(N, K) in [0, 1]: gates. Sampled in training, 0 or 1 at inference."""
     changed: Tensor
     """(N, 1, h, w) in [0, 1]: the spatial mask m_sp."""
     probability: Tensor
@@ -38,8 +38,8 @@ class MaskGenerator(nn.Module):
         super().__init__()
         self.num_blocks = num_blocks
         self.distortion_aware = True
-        """Whether block pruning has the distortion bias (the paper's dbb-DBB)."""
-        # Half the resolution is enough to tell change at 1/8, and the first layer is where a light encoder's time goes.
+        """True if block pruning has the distortion bias (the paper's dbb-DBB)."""
+        # Half resolution is enough to see changes at 1/8, and a light encoder spends most time in its first layer.
         self.encoder = nn.Sequential(
             nn.AvgPool2d(2, ceil_mode=True),
             *_downsampling(3, CHANNELS // 2),
@@ -54,22 +54,22 @@ class MaskGenerator(nn.Module):
         return features
 
     def forward(self, before: Tensor, now: Tensor) -> SoftMasks:
-        """Masks for inference from the encoder features of two frames: deterministic."""
+        """Deterministic masks for inference, from the encoder features of two frames."""
         return self._masks(before, now, sampled=False)
 
     def sample(self, before: Tensor, now: Tensor) -> SoftMasks:
-        """Masks for training: the shift of the batch-norm and the gates are sampled."""
+        """Masks for training, with sampled gates and a sampled shift of the batch-norm."""
         return self._masks(before, now, sampled=True)
 
     def steer(self, prior_mean: float, distortion_aware: bool) -> None:
-        """Set the share of pruned blocks that the prior wants, and start from it."""
+        """Set the share of pruned blocks that the prior favors, and start from it."""
         self.distortion_aware = distortion_aware
         if self.pruning is not None:
             self.pruning.probability.prior_mean = prior_mean
             nn.init.constant_(self.pruning.probability.shift, prior_mean)
 
     def divergence(self) -> Tensor:
-        """The sparsity loss; zero without prunable blocks."""
+        """The sparsity loss; zero if there are no blocks to prune."""
         return torch.zeros(()) if self.pruning is None else self.pruning.probability.divergence()
 
     def _masks(self, before: Tensor, now: Tensor, sampled: bool) -> SoftMasks:
@@ -88,13 +88,13 @@ class MaskGenerator(nn.Module):
 
 
 class VariationalBatchNorm(nn.Module):
-    """φ = clamp(γ (g - μ) / σ + β, τ), a batch-norm whose shift β ~ N(β_bn, δ²) is held to the prior N(β_p, ρ²)."""
+    """φ = clamp(γ (g - μ) / σ + β, τ): a batch-norm whose shift β ~ N(β_bn, δ²) is tied to the prior N(β_p, ρ²)."""
 
     def __init__(self, num_blocks: int, prior_mean: float = 0.5, prior_std: float = 1.0) -> None:
-        """`prior_mean` is β_p: the pruning probability that the prior wants of an average frame."""
+        """`prior_mean` is β_p, the prior's pruning probability for an average frame."""
         super().__init__()
         self.normalize = nn.BatchNorm1d(num_blocks, affine=False)
-        self.scale = nn.Parameter(torch.full((num_blocks,), 0.2))  # γ: spreads φ over [0, 1] about its mean
+        self.scale = nn.Parameter(torch.full((num_blocks,), 0.2))  # γ spreads φ over [0, 1] around its mean
         self.shift = nn.Parameter(torch.full((num_blocks,), 0.5))  # β_bn
         self.raw_std = nn.Parameter(torch.full((num_blocks,), -3.0))  # δ_uc; δ = softplus(δ_uc)
         self.prior_mean = prior_mean
@@ -102,20 +102,20 @@ class VariationalBatchNorm(nn.Module):
         self.register_load_state_dict_pre_hook(_read_earlier_names)  # type: ignore[no-untyped-call]
 
     def forward(self, g: Tensor, sampled: bool) -> Tensor:
-        """Pruning probabilities (N, K) of block values g (N, K); `sampled` samples the shift, else it is its mean."""
+        """Pruning probabilities (N, K) of block values g (N, K). `sampled`: sample the shift; else use its mean."""
         noise = torch.randn_like(self.shift) * F.softplus(self.raw_std) if sampled else 0
         value: Tensor = self.scale * self.normalize(g) + self.shift + noise
         return value.clamp(TOLERANCE, 1 - TOLERANCE)
 
     def divergence(self) -> Tensor:
-        """D_KL[β ‖ β_p] as the paper writes it, summed over blocks: the sparsity loss."""
+        """The sparsity loss: D_KL[β ‖ β_p] as in the paper, summed over blocks."""
         delta, rho = F.softplus(self.raw_std), self.prior_std
         terms = torch.log(rho / delta) + (delta**2 + (self.prior_mean - self.shift) ** 2) / (2 * rho**2)
         return terms.sum()
 
 
 class BlockPruning(nn.Module):
-    """H: features of two frames to one pruning probability per block."""
+    """H: maps the features of two frames to one pruning probability per block."""
 
     def __init__(self, channels: int, num_blocks: int) -> None:
         super().__init__()
@@ -123,10 +123,10 @@ class BlockPruning(nn.Module):
         self.project = nn.Linear(channels, num_blocks)
         self.probability = VariationalBatchNorm(num_blocks)
         self.threshold: Tensor
-        self.register_buffer("threshold", torch.tensor(0.5))  # of the probability at which a block is pruned
+        self.register_buffer("threshold", torch.tensor(0.5))  # blocks with at least this probability are pruned
 
     def forward(self, before: Tensor, now: Tensor, bias: Tensor | None, sampled: bool) -> Tensor:
-        """Probabilities (N, K) of being pruned; `bias` (N,) is η, the distortion bias, if it is to be added."""
+        """Pruning probabilities (N, K). `bias` (N,) is η, the distortion bias; None leaves it out."""
         pooled = F.relu(self.convolution(torch.cat((before, now), 1))).mean((2, 3))
         g: Tensor = self.project(pooled)
         if bias is not None:
@@ -136,35 +136,35 @@ class BlockPruning(nn.Module):
 
     @torch.no_grad()
     def follow(self, probability: Tensor, keep: float, rate: float = 0.01) -> None:
-        """Move the threshold so that a share `keep` of the blocks lies below it, on average over what it has seen."""
+        """Move the threshold so that on average a share `keep` of the blocks lies below it."""
         share = (probability < self.threshold).float().mean()
         self.threshold.add_(rate * (keep - share)).clamp_(TOLERANCE, 1)
 
 
 def distortion_bias(changed: Tensor) -> Tensor:
-    """η = 0.5 - mean(m_sp), (N,): the more has changed, the less is pruned."""
+    """η = 0.5 - mean(m_sp), (N,): the more has changed, the fewer blocks are pruned."""
     return 0.5 - changed.mean((1, 2, 3))
 
 
 def relaxed_keep(probability: Tensor) -> Tensor:
-    """Soft gates (N, K) in [0, 1] for training: one minus a relaxed Bernoulli sample of being pruned."""
+    """Soft gates (N, K) in [0, 1] for training: one minus a relaxed Bernoulli sample of the pruning probability."""
     pruned: Tensor = RelaxedBernoulli(torch.tensor(TEMPERATURE), probs=probability).rsample()
     return 1 - pruned
 
 
 def straight_through(probability: Tensor, threshold: float | Tensor = 0.5) -> Tensor:
-    """Gates (N, K) decided as at inference, with the gradient of soft ones: the probability that a block is kept."""
+    """Gates (N, K) decided as at inference, with the gradient of soft gates (the probability to keep a block)."""
     soft = 1 - probability
     return hard_keep(probability, threshold).to(soft.dtype) + soft - soft.detach()
 
 
 def hard_keep(probability: Tensor, threshold: float | Tensor = 0.5) -> Tensor:
-    """Gates (N, K) of booleans for inference: keep what is pruned with less than the threshold's probability."""
+    """Boolean gates (N, K) for inference: keep blocks whose pruning probability is below the threshold."""
     return probability < threshold
 
 
 def spatial_mask(before: Tensor, now: Tensor) -> Tensor:
-    """m_sp = 0.5 - 0.5 cos(t, e) at each cell, (N, 1, h, w): 0 = the same direction, 1 = opposite."""
+    """m_sp = 0.5 - 0.5 cos(t, e) of each cell, (N, 1, h, w). 0: the same direction, 1: opposite."""
     return (0.5 - 0.5 * F.cosine_similarity(before, now, dim=1).clamp(-1, 1))[:, None]
 
 

@@ -1,4 +1,4 @@
-"""What modules do on a run: their inputs and outputs, multiply-accumulates, parameters and milliseconds."""
+"""Measure modules in a run: inputs and outputs, multiply-accumulates, parameters and milliseconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.utils.flop_counter import flop_registry
 
 @dataclass
 class Call:
-    """What went into a module and what came out, on the example; of several calls the first."""
+    """Inputs and output of a module on the example. Of several calls: the first."""
 
     order: int
     args: Any
@@ -26,7 +26,7 @@ class Call:
 
 
 def record_calls(network: nn.Module, example: Tensor, names: list[str]) -> dict[str, Call]:
-    """Run the network once, in evaluation mode, and note the first call of each named module."""
+    """Run the network once in evaluation mode, and record the first call of each named module."""
     calls: dict[str, Call] = {}
     finished: list[str] = []
 
@@ -53,9 +53,9 @@ def record_calls(network: nn.Module, example: Tensor, names: list[str]) -> dict[
 
 
 class MacCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Adds up the multiply-accumulates of every convolution and matrix product executed inside, in this thread only.
+    """Counts the multiply-accumulates of every convolution and matrix product executed inside, in this thread only.
 
-    Use it without `inference_mode`, under which PyTorch hides the operations from it.
+    Do not use it under `inference_mode`, where PyTorch hides the operations from it.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ def count_macs(run: Callable[[], object]) -> int:
 
 
 def make_noise(example: Tensor) -> Tensor:
-    """Noise of the shape of an example. What is written on zeros, by a ReLU say, would not show."""
+    """Noise with the shape of an example. Writing to zeros, as an in-place ReLU does, would not show."""
     return torch.randn(example.shape, generator=torch.Generator().manual_seed(0)).to(example)  # no draw of a training
 
 
@@ -90,7 +90,7 @@ def count_parameters(module: nn.Module) -> int:
 
 
 def measure_ms(run: Callable[[], object], device: torch.device, repeats: int = 5) -> float:
-    """Median time of a call, after two that do not count."""
+    """Median milliseconds of a call, after two untimed calls."""
     taken = []
     with torch.inference_mode():
         for _ in range(repeats + 2):
@@ -103,7 +103,7 @@ def measure_ms(run: Callable[[], object], device: torch.device, repeats: int = 5
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait for the device, where calls return before the work is done."""
+    """Wait until the device has finished, if its calls return early."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":

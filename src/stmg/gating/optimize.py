@@ -1,4 +1,4 @@
-"""The same network, faster: batch-norms folded into convolutions, checked on an example, and torch.compile."""
+"""Faster forms of the same network: batch-norms folded into convolutions, checked on an example, and torch.compile."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FOLDABLE = (nn.Conv2d, nn.BatchNorm2d, nn.SyncBatchNorm)
 
 
 def fold_batch_norm(network: nn.Module, example: Tensor) -> int:
-    """Fold in place every batch-norm whose input is a convolution's output; the number folded.
+    """Fold every batch-norm whose input is a convolution's output, in place. Return the number folded.
 
-    What is fed by what is seen on the example, not read from the code, so the result is compared with the network as
-    it was, and what makes a difference is left alone.
+    Which convolution feeds which norm is observed on the example, not read from the code. So the result is compared
+    with the original network, and folds that change it are undone.
     """
     network.eval()
     modules: dict[str, nn.Module] = {
@@ -37,7 +37,7 @@ def fold_batch_norm(network: nn.Module, example: Tensor) -> int:
         expected = _tensors(network(example.clone()))
         if _fold_if_same(network, example, modules, pairs, expected):
             return len(pairs)
-        # Somewhere a convolution feeds more than its norm. Which one is found by trying each alone.
+        # Some convolution feeds more than its norm. Find it by trying each pair alone.
         return sum(_fold_if_same(network, example, modules, [pair], expected) for pair in pairs)
 
 
@@ -48,7 +48,7 @@ def _fold_if_same(
     pairs: list[tuple[str, str]],
     expected: list[Tensor],
 ) -> bool:
-    """Fold these pairs if the network then still gives what is expected."""
+    """Fold these pairs. Undo it and return False if the network's output changes."""
     for convolution, norm in pairs:
         layer, batch_norm = modules[convolution], modules[norm]
         assert isinstance(layer, nn.Conv2d)
@@ -65,7 +65,7 @@ def _fold_if_same(
 
 
 def _pairs(network: nn.Module, example: Tensor, modules: dict[str, nn.Module]) -> list[tuple[str, str]]:
-    """(convolution, norm) names where each is called once and the one feeds the other."""
+    """Names (convolution, norm) of pairs in which each is called once and the first feeds the second."""
     calls = {name: call for name, call in record_calls(network, example, list(modules)).items() if call.times == 1}
     producers = {id(call.output): name for name, call in calls.items() if isinstance(modules[name], nn.Conv2d)}
     norms = [name for name in calls if not isinstance(modules[name], nn.Conv2d)]
@@ -83,11 +83,11 @@ def _tensors(output: object) -> list[Tensor]:
 
 
 def compile_full(network: AcceleratedNetwork) -> Callable[[Tensor], NetworkOutput]:
-    """What `network.full` does, compiled by torch.compile; the first image of each size waits for its compiler."""
-    from torch._dynamo.exc import TorchDynamoException  # takes a second, which only those who compile should wait
+    """`network.full`, compiled by torch.compile. The first image of each size waits for the compiler."""
+    from torch._dynamo.exc import TorchDynamoException  # this import takes a second, so do it only here
 
     whole = torch.compile(WholeNetwork(network), dynamic=False)
-    one_at_a_time = Lock()  # streams may share a runtime, and what the head was given is kept in the module
+    one_at_a_time = Lock()  # streams may share a runtime, and the module stores the head's input
 
     def full(image: Tensor) -> NetworkOutput:
         try:
@@ -101,7 +101,7 @@ def compile_full(network: AcceleratedNetwork) -> Callable[[Tensor], NetworkOutpu
 
 
 class WholeNetwork(nn.Module):
-    """A key frame as a plain function of tensors; it shares the accelerated network's weights."""
+    """A key frame as a plain function of tensors, sharing the accelerated network's weights."""
 
     def __init__(self, network: AcceleratedNetwork) -> None:
         super().__init__()
@@ -114,13 +114,13 @@ class WholeNetwork(nn.Module):
             replace_module(self.network, network.head, self.head)
 
     def forward(self, image: Tensor) -> tuple[list[Tensor], Tensor]:
-        """The head's input and the logits; the logits twice if there is no head."""
+        """The head's input and the logits. Without a head: the logits twice."""
         logits = find_logits(self.network(image), self.output, image.shape[2:])
         return [logits] if self.head is None else self.head.inputs, logits
 
 
 class _InputRecorder(nn.Module):
-    """The head, and a copy of what it was last given."""
+    """The head, and a copy of its last input."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Residual blocks of any network, found by what they do and not by what they are called.
+"""Residual blocks of any network, found by their function, not their names.
 
-A block is residual if, with all its parameters at zero, it gives its input back (or its ReLU). Candidates are siblings
-of one class; those that follow another of their stage can be left out without changing any shape.
+A block is residual if it returns its input (or its ReLU) when all its parameters are zero. Candidates are siblings of
+one class. Those that follow another of their stage can be skipped without changing any shape.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stmg.gating.measure import Call, count_macs, count_parameters, make_noise, 
 if TYPE_CHECKING:
     from stmg.gating.accelerate import AcceleratedNetwork
 
-# Why a module that looks like a residual block cannot be skipped.
+# Reasons why a module that looks like a residual block cannot be skipped.
 OPENS = "as the first of its stage, which always runs"
 SHAPE = "as it changes the shape of its input"
 OTHER = "as it is not residual: with zero weights it does not give its input back"
@@ -40,18 +40,18 @@ class Block:
 
     name: str
     macs: int
-    """At the size of the example."""
+    """Multiply-accumulates at the size of the example."""
     params: int
     ms: float
-    """Measured on its own, batch 1, on the example's device; not a number if it was not timed."""
+    """Milliseconds of the block alone, batch 1, on the example's device; NaN if it was not timed."""
     sources: tuple[int | None, ...] = field(repr=False)
-    """For each leaf of its output the input leaf that stands in when it is skipped; None where it is no tensor."""
+    """For each leaf of its output, the input leaf that replaces it when skipped; None if it is no tensor."""
     form: Any = field(repr=False)
-    """Its output with each leaf replaced by its number."""
+    """Structure of its output, with each leaf replaced by its number."""
 
 
 def find_blocks(network: nn.Module, example: Tensor, timed: bool = False) -> tuple[Block, ...]:
-    """The prunable residual blocks of a network, in the order of its modules."""
+    """Find the residual blocks that can be skipped, in the order of the network's modules."""
     return _describe_all(network, find_candidates(network, example), timed)
 
 
@@ -63,25 +63,25 @@ def _describe_all(network: nn.Module, found: Candidates, timed: bool = False) ->
 
 
 class Candidates(NamedTuple):
-    """Siblings of one class, and which of them can be skipped."""
+    """Siblings of one class, and the properties that decide which can be skipped."""
 
     runs: list[list[str]]
     """Names of siblings that follow each other."""
     calls: dict[str, Call]
-    """Of those that are called when the network runs."""
+    """Calls of those that run."""
     residual: dict[str, tuple[int | None, ...]]
-    """Of those that are residual: the inputs that they add to."""
+    """Residual ones, with the inputs that they add to."""
     stages: set[str]
-    """Those that hold residual blocks, even if they would pass for a block themselves."""
+    """Names of those that contain residual blocks. They are stages, even if they look like blocks."""
 
     @property
     def chosen(self) -> list[str]:
-        """The first of its siblings opens a stage, as does one that changes the shape. Neither can go."""
+        """Names of those that can be skipped. The first sibling, and one that changes the shape, must run."""
         return [name for run in self.runs for name in run[1:] if name in self.residual and name not in self.stages]
 
 
 def find_candidates(network: nn.Module, example: Tensor) -> Candidates:
-    """What might be a block of a network, by its place and by what it does."""
+    """Find the modules that may be blocks of a network, by their position and their function."""
     runs = _sibling_runs(network)
     calls = record_calls(network, example, [name for run in runs for name in run])
     residual = {}
@@ -94,12 +94,12 @@ def find_candidates(network: nn.Module, example: Tensor) -> Candidates:
 
 
 def keeps_shape(call: Call) -> bool:
-    """Whether what a module gives has the shape of something it is given."""
+    """True if a module's output has the shape of one of its inputs."""
     return _sources(call, by_shape=True) is not None
 
 
 def find_named_blocks(network: nn.Module, example: Tensor, names: list[str], timed: bool = False) -> tuple[Block, ...]:
-    """The blocks a user names, whatever they compute, if skipping them keeps every shape."""
+    """Blocks that a user names, whatever they compute. Skipping them must keep every shape."""
     modules = dict(network.named_modules())
     if any(name not in modules for name in names):
         right = [block.name for block in find_blocks(network, example)]
@@ -123,7 +123,7 @@ def find_named_blocks(network: nn.Module, example: Tensor, names: list[str], tim
 
 
 def require_submodule(network: nn.Module, name: str, kind: str, suggestions: list[str]) -> nn.Module:
-    """The module of that name, or an error that lists the right ones."""
+    """The module of that name. Raise with suggestions if there is none."""
     modules: dict[str, nn.Module] = dict(network.named_modules())
     if name in modules and name:
         return modules[name]
@@ -133,7 +133,7 @@ def require_submodule(network: nn.Module, name: str, kind: str, suggestions: lis
 
 
 def explain_unlisted(network: AcceleratedNetwork, size: tuple[int, int]) -> dict[str, tuple[str, ...]]:
-    """Names of siblings of one class that are no blocks of the network, by the reason; stages are left out."""
+    """Names of siblings of one class that are not among the network's blocks, by reason. Stages are left out."""
     plain = network.plain()
     if isinstance(plain, torch.jit.ScriptModule):
         return {}
@@ -162,10 +162,10 @@ def explain_unlisted(network: AcceleratedNetwork, size: tuple[int, int]) -> dict
 
 
 def can_be_skipped(network: nn.Module, blocks: tuple[Block, ...], example: Tensor) -> bool:
-    """Whether a network takes what its blocks give from their outputs alone.
+    """True if a network uses its blocks only through their outputs.
 
-    Some, most of transformers' backbones, collect it by hooks on the blocks, so one that is not called leaves a hole.
-    Then handing out what each block gave before, without calling it, does not give the same logits.
+    Some, like most of transformers' backbones, collect these by hooks, so a block that is not called leaves a gap. For
+    such networks, replaying each block's previous output without calling it changes the logits.
     """
     if not blocks:
         return True
@@ -178,7 +178,7 @@ def can_be_skipped(network: nn.Module, blocks: tuple[Block, ...], example: Tenso
         for plays in (False, True):
             with torch.no_grad(), running(Pass(tape=tape, plays=plays)):
                 logits.append(_tensors(gated(make_noise(example))))
-    except Exception:  # whatever a network says to a hole among what it collected
+    except Exception:  # a network may raise anything when a collected output is missing
         return False
     before, after = logits
     return len(before) == len(after) and all(
@@ -193,7 +193,7 @@ def _tensors(output: object) -> list[Tensor]:
 
 
 def _sibling_runs(network: nn.Module) -> list[list[str]]:
-    """Names of children of one class that follow each other, two or more; layers in between do not count."""
+    """Names of two or more consecutive children of one class. Layers in between do not count."""
     runs = []
     for parent_name, parent in network.named_modules():
         run: list[str] = []
@@ -211,7 +211,7 @@ def _sibling_runs(network: nn.Module) -> list[list[str]]:
 
 
 def _residual_sources(block: nn.Module, call: Call) -> tuple[int | None, ...] | None:
-    """The inputs a block adds to, or None if it is not residual."""
+    """The inputs that a block adds to; None if it is not residual."""
     if _sources(call, by_shape=True) is None:
         return None
     inert = copy.deepcopy(block).eval()
@@ -219,10 +219,10 @@ def _residual_sources(block: nn.Module, call: Call) -> tuple[int | None, ...] | 
         for parameter in inert.parameters():
             parameter.zero_()
         args, kwargs = pytree.tree_map(_random_like, (call.args, call.kwargs))
-        given, given_too = pytree.tree_map(_clone, (args, kwargs))  # a block may write on its input
+        given, given_too = pytree.tree_map(_clone, (args, kwargs))  # a block may write to its input
         try:
             output = inert(*given, **given_too)
-        except Exception:  # a block that cannot run on other values than the network's is none we can test
+        except Exception:  # a block that cannot run on random values cannot be tested
             return None
     return _sources(Call(0, args, kwargs, output))
 
@@ -236,7 +236,7 @@ def _clone(leaf: object) -> object:
 
 
 def _sources(call: Call, by_shape: bool = False) -> tuple[int | None, ...] | None:
-    """For each output leaf the input leaf it equals (or is the ReLU of, or has the shape of); None if one has none."""
+    """For each output leaf, the input leaf that it equals (or whose ReLU or shape it has); None if one has none."""
     inputs = pytree.tree_leaves((call.args, call.kwargs))
     sources: list[int | None] = []
     for output in pytree.tree_leaves(call.output):

@@ -1,4 +1,4 @@
-"""Networks that come with the package, by name."""
+"""Networks of the package, by name."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ NETWORKS: dict[str, Callable[..., nn.Module]] = {
 
 
 def build(name: str, num_classes: int, auxiliary: bool = False) -> nn.Module:
-    """A network of the package with fresh weights; `auxiliary` adds the second head that DDRNets are trained with."""
+    """Build a network of the package with fresh weights. `auxiliary` adds the second head of DDRNet training."""
     if name not in NETWORKS:
-        raise ModelError(f"no network is called {name!r}; there are {', '.join(NETWORKS)}")
+        raise ModelError(f"there is no network {name!r}; there are {', '.join(NETWORKS)}")
     if num_classes < 2:
         raise ModelError(f"a segmentation network needs at least 2 classes; got {num_classes}")
     if auxiliary and name not in SIZES:
@@ -33,7 +33,7 @@ def build(name: str, num_classes: int, auxiliary: bool = False) -> nn.Module:
 
 
 def pretrain(network: nn.Module, name: str, source: str) -> None:
-    """Start a network from `imagenet`, or from a checkpoint file: grown from a smaller DDRNet, else by what fits."""
+    """Start a network from `imagenet` or a checkpoint file. A smaller DDRNet is grown; else what fits is loaded."""
     if source != "imagenet":
         own = network.state_dict()
         state = match_names(read_state_dict(source), own)

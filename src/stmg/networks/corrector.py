@@ -1,8 +1,8 @@
-"""The corrector: a small network for frames that the large one did not see; the paper's aggregation, lightly.
+"""The corrector: a small network for frames the large one did not compute; a light form of the paper's aggregation.
 
-From the frame, an earlier frame warped onto it and the earlier one's logits, warped too, it predicts where those no
-longer hold (`mask`) and what is there instead (`new`): logits = (1 - mask) * warped + mask * new. What it sees of the
-frame goes through the first stages of an EfficientNet-Lite0, which may start from ImageNet.
+Its inputs are the frame, an earlier frame warped onto it, and the warped logits of that earlier frame. It predicts
+where these logits no longer hold (`mask`) and which ones to use there (`new`): logits = (1 - mask) * warped + mask *
+new. The frame passes through the first stages of an EfficientNet-Lite0, which may start from ImageNet.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from torch.nn import functional as F
 
 from stmg.networks.lite import Encoder, load_imagenet
 
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of the ImageNet weights
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # normalization of the ImageNet weights
 
 
 class Shape(NamedTuple):
-    """How large a corrector is."""
+    """Size of a corrector."""
 
     width: int
-    """Channels of what it makes of the encoder's features."""
+    """Channels of the decoder."""
     stages: int
-    """Of the encoder's seven: 3 or 5."""
+    """Number of the encoder's seven stages that are used: 3 or 5."""
     shrink: int
-    """By how much the image is made smaller for the encoder."""
+    """Factor by which the image is reduced for the encoder."""
 
 
-# From small to large, each dearer than the one before.
+# From small to large; each costs more than the one before.
 SHAPES = (
     Shape(16, 3, 2),
     Shape(16, 5, 2),
@@ -44,7 +44,7 @@ SHAPES = (
 
 
 class Corrector(nn.Module):
-    """Logits (N, C, h, w) and a mask (N, 1, h, w) at an eighth of the frame, from images (N, H, W, 3) at its half.
+    """Logits (N, C, h, w) and a mask (N, 1, h, w) at 1/8 of the frame's size, from images (N, H, W, 3) at 1/2.
 
     num_classes: C, at least 2.
     """
@@ -59,7 +59,7 @@ class Corrector(nn.Module):
         self.encoder = Encoder(shape.stages)
         for module in self.encoder.modules():
             if isinstance(module, nn.BatchNorm2d):
-                module.momentum = 0.1  # it is trained for few steps, on images unlike ImageNet's
+                module.momentum = 0.1  # training takes few steps, on images unlike ImageNet's
         fine, *coarse = self.encoder.channels
         self.stem = nn.Sequential(_conv(3, 16, stride=2), _conv(16, width // 2, stride=2))
         self.join = _conv(fine + width // 2 + num_classes + 1, width, kernel=1)
@@ -69,16 +69,16 @@ class Corrector(nn.Module):
         last = nn.Conv2d(width, num_classes + 1, 1)
         self.out = nn.Sequential(_conv(width, width), _conv(width, width), last)
         assert last.bias is not None
-        nn.init.constant_(last.bias[-1:], -2.0)  # it starts close to leaving everything as it is
+        nn.init.constant_(last.bias[-1:], -2.0)  # start with a mask close to 0, which changes nothing
         self.register_buffer("mean", 255 * torch.tensor(MEAN).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("std", 255 * torch.tensor(STD).view(1, 3, 1, 1), persistent=False)
 
     def start_from_imagenet(self) -> None:
-        """Put the ImageNet weights that a package carries into the encoder."""
+        """Load ImageNet weights into the encoder."""
         load_imagenet(self.encoder)
 
     def forward(self, image: Tensor, before: Tensor, warped: Tensor) -> tuple[Tensor, Tensor]:
-        """`image` and `before` are of bytes: the frame, and the earlier one warped onto it."""
+        """`image` and `before` are uint8: the frame, and the earlier frame warped onto it."""
         now, then = ((each.permute(0, 3, 1, 2).float() - self.mean) / self.std for each in (image, before))
         size = warped.shape[-2:]
         difference = now - then
@@ -90,7 +90,7 @@ class Corrector(nn.Module):
         return (1 - mask) * warped + mask * out[:, :-1], mask
 
     def _gather(self, coarse: list[Tensor]) -> Tensor:
-        """The coarser features, from the coarsest, with what the whole image is about, to the finest."""
+        """Combine the coarser features from coarse to fine, starting with a summary of the whole image."""
         maps = [lateral(features) for lateral, features in zip(self.laterals, coarse, strict=True)]
         above: Tensor = maps[-1] + self.context(maps[-1].mean((2, 3)))[:, :, None, None]
         for smooth, features in zip(self.smooth, reversed(maps), strict=True):

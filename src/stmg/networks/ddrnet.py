@@ -1,6 +1,6 @@
-"""DDRNet: a branch that keeps detail at 1/8 and one that gathers context, joined by pyramid pooling.
+"""DDRNet: a branch that keeps detail at 1/8 and a branch that gathers context, joined by pyramid pooling.
 
-Module names are those of the official networks, so that published weights load as they are.
+Module names are those of the official networks, so that published weights load unchanged.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from torch.nn import functional as F
 
 
 class Sizes(NamedTuple):
-    """What tells the members of the family apart."""
+    """Sizes of one member of the family."""
 
     planes: int
     head_planes: int
     blocks: tuple[int, int, int, int]
-    """Residual blocks of the context branch's four stages; a third stage of six is cut into two halves."""
+    """Residual blocks of the context branch's four stages. A third stage of six is split in two."""
     pooling_planes: int = 128
 
 
@@ -33,7 +33,7 @@ SIZES = {
 class DDRNet(nn.Module):
     """Logits (N, num_classes, H/8, W/8) for an image (N, 3, H, W) of any size.
 
-    With `auxiliary` the result is (logits, auxiliary logits), the second from the detail branch half way.
+    With `auxiliary` the result is (logits, auxiliary logits). The second come from the middle of the detail branch.
     """
 
     def __init__(self, sizes: Sizes, num_classes: int, auxiliary: bool = False) -> None:
@@ -89,7 +89,7 @@ class DDRNet(nn.Module):
         return logits if self.seghead_extra is None else (logits, self.seghead_extra(half_way))
 
     def _exchange(self, tag: str, low: Tensor, detail: Tensor) -> tuple[Tensor, Tensor]:
-        """One stage in both branches, then each branch takes in the other."""
+        """Run one stage of both branches, then add each branch to the other."""
         low = self.get_submodule(f"layer{tag}")(low)
         detail = self.get_submodule(f"layer{tag}_")(detail)
         to_low = self.get_submodule(f"down{tag}")(F.relu(detail))
@@ -98,7 +98,7 @@ class DDRNet(nn.Module):
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside the identity. The last block of a stage leaves its sum unrectified."""
+    """Two 3x3 convolutions beside the identity. The last block of a stage has no final ReLU."""
 
     def __init__(self, inputs: int, planes: int, stride: int = 1, last: bool = False) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3, 1x1 to twice the channels, unrectified."""
+    """1x1, 3x3 and 1x1 convolutions to twice the channels, without a final ReLU."""
 
     def __init__(self, planes: int, stride: int = 1) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class Bottleneck(nn.Module):
 
 
 class PyramidPooling(nn.Module):
-    """DAPPM: context from five scales, each refined by the next smaller one."""
+    """DAPPM: context from five scales. Each is refined by the next smaller one."""
 
     def __init__(self, inputs: int, planes: int, outputs: int) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class PyramidPooling(nn.Module):
 
 
 class Head(nn.Module):
-    """Features to logits."""
+    """Turns features into logits."""
 
     def __init__(self, inputs: int, planes: int, num_classes: int) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""Start a larger DDRNet as the function that a smaller, trained one computes, and let training make use of the room.
+"""Grow a larger DDRNet from a smaller, trained one: it starts as the same function, and training uses the new capacity.
 
-Wider: every channel is doubled, and what reads it takes half of each copy. The halves differ by noise that cancels
-while the copies are equal, so that training can tell them apart. Deeper: a new block starts as the identity. (Net2Net:
-Chen, Goodfellow and Shlens, 2016.)
+Wider: every channel is doubled, and the layers that read it take half of each copy. The halves differ by noise that
+cancels out while the copies are equal, so that training can separate them. Deeper: a new block starts as the identity.
+(Net2Net: Chen, Goodfellow and Shlens, 2016.)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from stmg.networks.ddrnet import DDRNet
 
-NOISE = 0.3  # of a weight's standard deviation
+NOISE = 0.3  # relative to a weight's standard deviation
 
 _BLOCK = re.compile(r"(layer\d(?:_\d)?_?)\.(\d+)\.(.+)")
 _FIRST_HALF, _SECOND_HALF = re.compile(r"3_1(?=[_.])"), re.compile(r"3_2(?=[_.])")
@@ -23,7 +23,7 @@ _END_OF_BRANCH = ("bn2.weight", "compression3_2.1.weight", "down3_2.1.weight")
 
 
 def can_grow(network: object, state: Mapping[str, Tensor]) -> bool:
-    """Whether the tensors are of a DDRNet that is narrower or shallower than this one."""
+    """True if the tensors belong to a DDRNet that is narrower or shallower than this one."""
     if not isinstance(network, DDRNet) or "conv1.0.weight" not in state:
         return False
     own = {name: value for name, value in network.state_dict().items() if not name.startswith("seghead_extra")}
@@ -35,7 +35,7 @@ def can_grow(network: object, state: Mapping[str, Tensor]) -> bool:
 
 
 def grow(network: DDRNet, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors for the network with which it computes what the smaller one with `state` does."""
+    """Tensors that make the network compute the same as the smaller one with `state`."""
     own = network.state_dict()
     grown = {}
     for name, fresh in own.items():
@@ -51,7 +51,7 @@ def grow(network: DDRNet, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _find_source(name: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> str | None:
-    """The tensor of the smaller network that this one grows from; None for a block or an exchange that is new."""
+    """Name of the smaller network's tensor that this one grows from; None for a new block or exchange."""
     if _SECOND_HALF.search(name) and not any(_SECOND_HALF.search(each) for each in state):
         return None
     source_name = name if any(_FIRST_HALF.search(each) for each in state) else _FIRST_HALF.sub("3", name)
@@ -70,7 +70,7 @@ def _count_blocks(state: Mapping[str, Tensor], stage: str) -> int:
 
 
 def _factors(larger: Tensor, smaller: Tensor) -> tuple[int, int] | None:
-    """How many copies of each output and of each input; None if it is no whole number of them."""
+    """Number of copies of each output and of each input; None if the sizes are no multiples."""
     if larger.ndim != smaller.ndim or larger.shape[2:] != smaller.shape[2:]:
         return None
     sizes = [*zip(larger.shape[:2], smaller.shape[:2], strict=True), (1, 1), (1, 1)][:2]

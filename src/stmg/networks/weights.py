@@ -1,4 +1,4 @@
-"""Weights in files: read from elsewhere into a network of the same shape, and packed in fewer bits."""
+"""Weights in files: read them from other sources into a network of the same shape, and store them in fewer bits."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "weights")
 
 
 class LoadReport(NamedTuple):
-    """What a foreign checkpoint gave and what it did not."""
+    """How the tensors of a foreign checkpoint were used."""
 
     loaded: tuple[str, ...]
-    """Tensors taken over exactly."""
+    """Tensors that were loaded."""
     fresh: tuple[str, ...]
-    """Tensors of the head that keep their fresh values: absent from the checkpoint, or made for other classes."""
+    """Tensors of the head that keep their fresh values, because the checkpoint lacks them or has other classes."""
     unused: tuple[str, ...]
-    """Tensors of the checkpoint that the network does not have (a classifier, an auxiliary head, a loss)."""
+    """Tensors of the checkpoint that the network does not have: a classifier, an auxiliary head, a loss."""
 
 
 def read_state_dict(path: str | Path) -> dict[str, Tensor]:
-    """The tensors of a `.safetensors`, `.pth` or `.pt` file."""
+    """Read the tensors of a `.safetensors`, `.pth` or `.pt` file."""
     path = Path(path)
     if not path.is_file():
         raise ModelError(f"{path} does not exist")
@@ -58,14 +58,14 @@ def read_state_dict(path: str | Path) -> dict[str, Tensor]:
 
 
 def match_names(state: dict[str, Tensor], own: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors by a network's own names, without the prefixes that wrappers add to them."""
+    """Rename tensors to a network's own names, by removing the prefixes of wrappers."""
     return {name if name in own else _strip_prefixes(name, own): value for name, value in state.items()}
 
 
 def load_foreign(network: nn.Module, state: dict[str, Tensor], heads: tuple[str, ...] = ()) -> LoadReport:
-    """Put a foreign state dict into a network, exactly, or say which tensors do not fit.
+    """Load a foreign state dict into a network. Raise an error that lists the tensors that do not fit.
 
-    Only tensors whose names start with one of `heads` may be missing or of another shape; they stay as they are.
+    Only tensors whose names start with one of `heads` may be missing or have another shape. They keep their values.
     """
     own = network.state_dict()
     state = match_names(state, own)
@@ -99,25 +99,25 @@ def _shape(tensor: Tensor) -> str:
 
 
 BITS = (8, 16, 32)
-SCALE = ".scale"  # ends the name of the scales of a tensor of eight bits
+SCALE = ".scale"  # suffix of the name of an INT8 tensor's scales
 _LARGEST = 127
 
 
 def pack(tensors: Mapping[str, Tensor], bits: int) -> dict[str, Tensor]:
-    """Tensors as they are written; 16 bits where they do not overflow, 8 for those of more than one dimension."""
+    """Convert tensors for storage: to 16 bits if they do not overflow, or to 8 if they have more than one dimension."""
     if bits not in BITS:
         raise SettingsError(f"bits is one of {', '.join(map(str, BITS))}; got {bits!r}")
     packed: dict[str, Tensor] = {}
     for name, value in tensors.items():
         if bits == 8 and value.is_floating_point() and value.dim() > 1:
-            packed[name], packed[name + SCALE] = _to_eight_bits(value.float())
+            packed[name], packed[name + SCALE] = _to_int8(value.float())
         else:
             packed[name] = _to_half(value) if bits == 16 else value
     return packed
 
 
 def unpack(packed: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors as they were, but for rounding; what was not packed stays as it is."""
+    """Restore packed tensors, up to rounding. Other tensors stay unchanged."""
     scales = {name for name in packed if name.endswith(SCALE) and _is_packed(packed.get(name.removesuffix(SCALE)))}
     tensors: dict[str, Tensor] = {}
     for name, value in packed.items():
@@ -136,7 +136,7 @@ def _is_packed(value: Tensor | None) -> bool:
     return value is not None and value.dtype == torch.int8 and value.dim() > 1
 
 
-def _to_eight_bits(value: Tensor) -> tuple[Tensor, Tensor]:
+def _to_int8(value: Tensor) -> tuple[Tensor, Tensor]:
     rows = value.flatten(1)
     scale = (rows.abs().amax(1) / _LARGEST).clamp_min(torch.finfo(torch.float32).tiny)
     rounded = (rows / scale[:, None]).round().clamp(-_LARGEST, _LARGEST).to(torch.int8)
@@ -144,7 +144,7 @@ def _to_eight_bits(value: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _to_half(value: Tensor) -> Tensor:
-    """In half precision, unless that overflows."""
+    """Convert to half precision, unless that overflows."""
     short = value.half() if value.is_floating_point() else value
     return short if bool(torch.isfinite(short).all()) else value
 
@@ -155,7 +155,7 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def write_state(state: object, path: Path) -> None:
-    """Write what `torch.save` takes."""
+    """Write an object with `torch.save`."""
     data = io.BytesIO()
     torch.save(state, data)
     path.write_bytes(data.getbuffer())
