@@ -1,1 +1,1 @@
-"""Video in: sources, decoding, frames, labels and how they are drawn."""
+"""Video input: sources, decoding, frames, labels and their overlays."""

@@ -1,4 +1,4 @@
-"""Addresses of videos and streams: their suffixes, and how they are shown without user names, passwords and queries."""
+"""Addresses of videos and streams: their suffixes, and how to show them without user names, passwords and queries."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ VIDEO_SUFFIXES = (
 
 
 def hide_credentials(address: str) -> str:
-    """An address without user name, password, query and fragment. Other text is returned unchanged.
+    """Remove user name, password, query and fragment from an address. Other text is returned unchanged.
 
-    Of a malformed address, such as one with a `/` or a space in its password, more is hidden, never less.
+    In a malformed address, such as one with a `/` or a space in its password, more is hidden, never less.
     """
     scheme, separator, rest = address.partition("://")
     if not separator:
         return address
     before, _, after = rest.rpartition("@")
-    if re.search("[?#]", before):  # a ? in the password, or an @ in the query: no part is certainly public
+    if re.search("[?#]", before):  # a ? in the password or an @ in the query: no part is certain to be public
         return f"{scheme}://{HIDDEN}"
-    # Some cameras take user and password in the path: rtsp://host/user=me&password=secret
+    # Some cameras have user and password in the path: rtsp://host/user=me&password=secret
     public = re.split(r"[?#&;=\s]", after)[0]
     return f"{scheme}://{public}"
 
 
 def hide_in_text(text: str, addresses: Iterable[str] = ()) -> str:
-    """A text, such as an error, without the credentials of the addresses in it.
+    """Remove credentials from the addresses in a text, such as an error.
 
-    addresses: known ones that it may contain. Unknown ones are taken to end at the next space, so a part may be left.
+    addresses: known ones that it may contain. Unknown ones are assumed to end at the next space, so a part may remain.
     """
     for address in sorted(addresses, key=len, reverse=True):  # one may be a prefix of another
         if "://" in address:
@@ -47,7 +47,7 @@ def hide_in_text(text: str, addresses: Iterable[str] = ()) -> str:
 
 
 def check_web_address(source: str) -> None:
-    """Refuse a web address whose host or port cannot be read. Other paths and URLs are checked by their storage."""
+    """Raise for a web address whose host or port cannot be read. Other paths and URLs are checked by their storage."""
     if not source.startswith(WEB):
         return
     try:
@@ -56,14 +56,14 @@ def check_web_address(source: str) -> None:
     except ValueError:  # its message may contain a part of a password
         is_valid = False
     if not is_valid:
-        raise SettingsError(f"{hide_secrets(source, source)} is no web address; one is like https://host/drives/a.mp4")
+        raise SettingsError(f"{hide_secrets(source, source)} is not a web address; give one like https://host/a.mp4")
 
 
 def public_address(source: str) -> str:
-    """A path or URL by which a video is known in every run; web addresses without user name, password and query.
+    """A path or URL that identifies a video in every run, without user name, password and query of web addresses.
 
-    A query after the name of a video is taken for a signature, which differs in each run. Another query may select the
-    video, so its hash is kept.
+    A query after the name of a video is assumed to be a signature, which differs in each run. Any other query may
+    select the video, so its hash is kept.
     """
     if not source.startswith(WEB):
         return source
@@ -73,10 +73,10 @@ def public_address(source: str) -> str:
 
 
 def hide_secrets(text: str, source: str) -> str:
-    """A text, such as an error, without the credentials of a source at a web address."""
+    """Remove the credentials of a source at a web address from a text, such as an error."""
     return hide_in_text(text, [source]) if source.startswith(WEB) else text
 
 
 def short_hash(text: str) -> str:
-    """Eight letters that tell texts of the same name apart."""
+    """Eight hexadecimal digits that distinguish texts."""
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""Decoding: a file, a URL or standard input, by FFmpeg, as upright RGB images."""
+"""Decoding with FFmpeg: files, URLs and standard input as upright RGB images."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LONGEST_WAIT = 30.0  # seconds between attempts to reopen a live source
 
 
 class Container(Reader):
-    """A file, URL or pipe, read by FFmpeg. `fps` is the rate of one that declares none."""
+    """A file, URL or pipe, read by FFmpeg. `fps` is used if it declares no rate."""
 
     def __init__(self, name: str, source: Any, retries: int = 0, fps: float | None = None) -> None:
         super().__init__(name)
@@ -36,14 +36,14 @@ class Container(Reader):
         self.live = self._scheme in LIVE_SCHEMES or (from_web and _is_endless(self._container))
         self.fps = read_rate(self._stream) or fps
         self._seconds = None if self.live else _read_duration(self._container, self._stream)
-        # If only the container has a duration, it is that of the longest stream, which may be the sound.
+        # If only the container has a duration, it is that of its longest stream, which may be the sound.
         self._end = None if self.live or self._seconds else _container_end(self._container)
         self._reached = 0.0
         seconds = self._seconds or _container_duration(self._container)
         estimate = round(seconds * self.fps) if seconds and self.fps else None
         self.num_frames = None if self.live else self._stream.frames or estimate
         height, width = self._stream.codec_context.height, self._stream.codec_context.width
-        # A pipe cannot be read twice, so its size is the coded one.
+        # A pipe cannot be read twice, so use its coded size.
         turns = _probe_turns(source) if isinstance(source, str) and os.path.isfile(source) else 0
         self.size = ((width, height) if turns % 2 else (height, width)) if height and width else None
         self._skipped = self._patched = 0
@@ -75,8 +75,8 @@ class Container(Reader):
             clock.resume()
         if index < 0:
             raise VideoError(f"{self.name} holds no frame that can be decoded; check that it is complete")
-        # The last frame has a duration too: at a varying rate perhaps that of any other frame, or of its packet, which
-        # need not be the last packet: packets come in the order of decoding.
+        # The last frame has a duration too. At a varying rate it may be that of any other frame, or of its packet. That
+        # need not be the last packet, because packets come in decoding order.
         reached, end = (clock.now, self._seconds) if self._seconds else (self._reached, self._end)
         if end and end - reached > max(clock.longest_step, self._longest_packet) + 0.5:
             self._ending = f"it ends after {reached:.1f} of {end:.1f} seconds"
@@ -110,12 +110,12 @@ class Container(Reader):
         height, width = stream.codec_context.height, stream.codec_context.width
         if height * width > MAX_FILE_PIXELS:
             container.close()
-            raise VideoError(f"{self.name} claims frames of {height}x{width}; that is no video")
+            raise VideoError(f"{self.name} claims frames of {height}x{width}, which is too large for a video")
         return container, stream
 
     def _silence_error(self) -> VideoError:
         seconds = f"{opening.PIPE_TIMEOUT:.0f} seconds"
-        return VideoError(f"{self.name} sent nothing for {seconds}; check what is to send a video into it")
+        return VideoError(f"{self.name} sent nothing for {seconds}; check the sender")
 
     def _open_again(self) -> None:
         self._container.close()
@@ -131,7 +131,7 @@ class Container(Reader):
         decoder = self._stream.codec_context
         decoder.thread_count, decoder.thread_type = 2, "AUTO"
         try:
-            # All streams, if their packets are needed to tell whether the file is complete.
+            # Read all streams if their packets are needed to decide whether the file is complete.
             streams = (self._stream,) if self._end is None else self._container.streams
             for packet in self._container.demux(*streams):
                 if self.stopped.is_set():
@@ -169,16 +169,16 @@ class Container(Reader):
 
 
 def to_upright_rgb(picture: Any, reformatter: VideoReformatter | None = None) -> Image:
-    """A picture decoded by PyAV, as upright RGB (H, W, 3).
+    """Convert a picture decoded by PyAV to upright RGB (H, W, 3).
 
-    Reusing a reformatter saves setting one up per picture.
+    Reusing a reformatter saves its setup for each picture.
     """
     image = (reformatter or VideoReformatter()).reformat(picture, format="rgb24").to_ndarray()
     return turn_upright(image, picture)
 
 
 class _Clock:
-    """Seconds since the first frame, which never run backwards, though timestamps may start over."""
+    """Seconds since the first frame. They never decrease, even if timestamps restart."""
 
     def __init__(self) -> None:
         self.now = self.longest_step = self._step = 0.0
@@ -190,7 +190,7 @@ class _Clock:
         self._begun = wall if self._begun is None else self._begun
         if self._offset is None:
             self._offset = max(self.now, wall - self._begun) - stamp
-        elif stamp + self._offset < self.now - 0.2:  # less is jitter; more is a restart, as in joined files
+        elif stamp + self._offset < self.now - 0.2:  # less is jitter, more is a restart, as in joined files
             self._offset = self.now + self._step - stamp
         self._step = max(0.0, stamp + self._offset - self.now)
         self.longest_step = max(self.longest_step, self._step)
@@ -203,7 +203,7 @@ class _Clock:
 
 
 def _probe_turns(path: str) -> int:
-    """The quarter turns of a file's first picture; PyAV has them on decoded pictures only."""
+    """Number of quarter turns of a file's first picture. PyAV reports them only for decoded pictures."""
     try:
         with av.open(path, metadata_errors="ignore") as container:
             pictures = container.decode(container.streams.best("video"))
@@ -213,7 +213,7 @@ def _probe_turns(path: str) -> int:
 
 
 def read_rate(stream: Any) -> float | None:
-    """Frames per second, as declared by a video stream or guessed by FFmpeg; None if neither is plausible."""
+    """FPS as declared by a video stream or guessed by FFmpeg; None if neither is plausible."""
     return check_rate(stream.average_rate) or check_rate(stream.guessed_rate)
 
 
@@ -221,9 +221,9 @@ _CLOCK_TIME = re.compile(r"(\d+):(\d+):(\d+(?:\.\d+)?)")
 
 
 def _read_duration(container: Any, stream: Any) -> float | None:
-    """Duration of the video stream in seconds, as declared, or by its last timestamp; None if unknown.
+    """Duration of the video stream in seconds, as declared or by its last timestamp; None if unknown.
 
-    Matroska has it in a tag. Its container is as long as the longest stream, which may be the sound.
+    Matroska stores it in a tag. Its container is as long as its longest stream, which may be the sound.
     """
     whole = _container_duration(container)
     tag = next((value for name, value in stream.metadata.items() if name.upper().startswith("DURATION")), "")
@@ -249,5 +249,5 @@ def _container_end(container: Any) -> float | None:
 
 
 def _is_endless(container: Any) -> bool:
-    """True if a web server declares no length in seconds or bytes, as for the images of a camera."""
+    """True if a web server declares no length in seconds or bytes, as cameras do."""
     return container.duration is None and (container.size <= 0 or container.format.name == "hls")

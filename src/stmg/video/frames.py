@@ -1,4 +1,4 @@
-"""Frames: what a caller holds (numpy, torch, PIL, PyAV, OpenCV) becomes an RGB image with its index in the stream."""
+"""Frames: convert a caller's image (numpy, torch, PIL, PyAV, OpenCV) to RGB, with its index in the stream."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from stmg.errors import FrameError, SettingsError, VideoError
 
 Image = NDArray[np.uint8]
 COLORS = ("rgb", "bgr")
-"""Orders of the channels of an image. OpenCV reads and writes BGR; everything here is RGB unless it says otherwise."""
+"""Orders of the channels of an image. OpenCV uses BGR. Everything here is RGB unless noted."""
 MAX_SIDE, MAX_PIXELS = 32766, 1 << 26
-"""Of a frame to compute: OpenCV warps no longer side, and a network would need tens of gigabytes for more pixels. 8K is
-half of them."""
+"""Limits of a frame to compute. OpenCV warps no longer side, and a network needs tens of gigabytes for more pixels. 8K
+has half as many."""
 MAX_FILE_PIXELS = 1 << 28
-"""Of an image to read: a file of a few bytes may claim any size."""
+"""Limit of an image to read, because a file of a few bytes may claim any size."""
 
 
 def check_size(size: Iterable[int], name: str = "size", most: int = MAX_PIXELS) -> tuple[int, int]:
-    """A height and width as plain integers; refused if it is not the size of a frame, or too large for any machine."""
+    """Convert a height and width to integers. Raise if they are no size of a frame, or too large for any machine."""
     try:
         height, width = map(operator.index, size)
     except (TypeError, ValueError):
@@ -42,13 +42,13 @@ class Frame:
     """One image of a stream."""
 
     image: Image
-    """RGB, uint8, (H, W, 3); BGR if `color` says so."""
+    """RGB, uint8, (H, W, 3); BGR if `color` is bgr."""
     index: int | None = None
     """Position in the source, counting every decoded frame; None if unknown."""
     time: float | None = None
     """Seconds since the start of the source; None if unknown."""
     color: str = "rgb"
-    """rgb, or bgr as OpenCV has it; whoever takes the frame reads it as such."""
+    """rgb, or bgr as in OpenCV. It determines how the image is read."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -57,20 +57,20 @@ class Frame:
 
 
 def check_color(color: str) -> str:
-    """An order of channels; refused if there is no such one."""
+    """Raise for an unknown order of channels; otherwise return it."""
     if color not in COLORS:
         raise SettingsError(f"color is rgb, or bgr for frames of OpenCV; got {color!r}")
     return color
 
 
 def as_frame(value: Any, color: str = "rgb") -> Frame:
-    """Turn a caller's frame into a `Frame` in RGB.
+    """Convert a caller's frame to a `Frame` in RGB.
 
-    Accepted are uint8 as numpy (H, W, 3) or torch (H, W, 3) or (3, H, W), a PIL image, a PyAV `VideoFrame`, and a
-    `Frame`. Gray is repeated over the three channels, an alpha channel is dropped, 16-bit values keep their upper byte.
-    Everything else is refused with the reason.
+    Takes uint8 arrays as numpy (H, W, 3) or torch (H, W, 3) or (3, H, W), a PIL image, a PyAV `VideoFrame`, or a
+    `Frame`. Gray is repeated over three channels, an alpha channel is dropped, and 16-bit values keep their upper byte.
+    Anything else raises an error with the reason.
 
-    color: rgb, or bgr for arrays of OpenCV. All others know their own.
+    color: rgb, or bgr for arrays from OpenCV. All other types have their own order.
     """
     check_color(color)
     if isinstance(value, Frame):
@@ -78,13 +78,13 @@ def as_frame(value: Any, color: str = "rgb") -> Frame:
             _refuse_color(color, "an stmg Frame says so itself, and this one is RGB")
             return value if _is_plain(value.image) else Frame(_as_rgb(value.image), value.index, value.time)
         return Frame(_as_rgb(value.image, check_color(value.color)), value.index, value.time)
-    if hasattr(value, "to_ndarray"):  # a PyAV frame; asking by attribute keeps this file free of PyAV
+    if hasattr(value, "to_ndarray"):  # a PyAV frame, recognized by attribute because this file must not import PyAV
         _refuse_color(color, "a PyAV frame knows its own")
         time = None if value.time is None else float(value.time)
         return Frame(turn_upright(value.to_ndarray(format="rgb24"), value), time=time)
     if hasattr(value, "getbands"):  # a PIL image, likewise
         _refuse_color(color, "a PIL image is RGB")
-        has_range = value.mode[0] in "IF"  # numbers beyond bytes, which PIL would clip
+        has_range = value.mode[0] in "IF"  # values beyond 8 bits, which PIL would clip
         return Frame(_as_rgb(np.asarray(value if has_range else value.convert("RGB"))))
     if hasattr(value, "detach"):
         array = value.detach().cpu().numpy()
@@ -105,7 +105,7 @@ def _refuse_color(color: str, why: str) -> None:
 
 
 def read_capture(capture: Any) -> Iterator[Frame]:
-    """The frames of an open `cv2.VideoCapture`, which are BGR, up to its end. Whoever opened it closes it."""
+    """Yield the frames of an open `cv2.VideoCapture`, which are BGR, to its end. The caller closes it."""
     if not capture.isOpened():
         raise VideoError("this cv2.VideoCapture is not open: its file or camera could not be read")
     return _read_frames(capture)
@@ -120,17 +120,17 @@ def _read_frames(capture: Any) -> Iterator[Frame]:
 
 
 def turn_upright(image: NDArray[Any], picture: Any) -> Image:
-    """The image of a picture that PyAV decoded, turned as it is meant to be shown."""
+    """Turn the image of a picture decoded by PyAV upright."""
     return np.ascontiguousarray(np.rot90(image, quarter_turns(picture)))
 
 
 def quarter_turns(picture: Any) -> int:
-    """By how many quarters a decoded picture is to be turned counterclockwise to be upright, as phones mark it."""
+    """Number of counterclockwise quarter turns that make a decoded picture upright, as phones mark it."""
     return round(getattr(picture, "rotation", 0) / 90) % 4
 
 
 def resize_image(image: Image, size: tuple[int, int]) -> Image:
-    """An image, gray or RGB, at another size (H, W): averaged over areas to shrink, interpolated to grow."""
+    """Resize a gray or RGB image to (H, W): averaged over areas to shrink, interpolated to grow."""
     if image.shape[:2] == size:
         return image
     shrinks = size[0] * size[1] < image.shape[0] * image.shape[1]
@@ -165,6 +165,6 @@ def _as_rgb(array: NDArray[Any], color: str = "rgb") -> Image:
 
 
 def swap_red_and_blue(image: Image) -> Image:
-    """BGR from RGB, or RGB from BGR, in memory of its own."""
+    """Swap RGB and BGR, in new memory."""
     out: Image = cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
     return out

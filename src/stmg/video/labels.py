@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 Labels = NDArray[np.uint8]
 """(H, W) class ids."""
 IGNORE = 255
-"""No label."""
+"""Pixels without a label."""
 MAX_CLASSES = 255
-"""Of a network."""
+"""Maximum number of classes of a network."""
 MAX_DATASET_CLASSES = 254
-"""Of a dataset: training uses one more id, for frames without labels."""
+"""Maximum number of classes of a dataset. Training uses one more id, for frames without labels."""
 
 
 def resize_labels(labels: Labels, size: tuple[int, int]) -> Labels:
-    """Labels resized to (H, W), by nearest neighbor."""
+    """Resize labels to (H, W) by nearest neighbor."""
     if labels.shape == size:
         return labels
     out: Labels = cv2.resize(labels, size[::-1], interpolation=cv2.INTER_NEAREST_EXACT)
@@ -27,7 +27,7 @@ def resize_labels(labels: Labels, size: tuple[int, int]) -> Labels:
 
 
 def resize_plane(plane: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[np.float32]:
-    """A plane (h, w) resized linearly."""
+    """Resize a plane (h, w) linearly."""
     if plane.shape == size:
         return plane
     out: NDArray[np.float32] = cv2.resize(plane, size[::-1], interpolation=cv2.INTER_LINEAR)
@@ -37,7 +37,7 @@ def resize_plane(plane: NDArray[np.float32], size: tuple[int, ...]) -> NDArray[n
 def find_best(logits: NDArray[Any], size: tuple[int, int]) -> Labels:
     """The argmax (H, W) of logits (C, h, w), upsampled to `size`.
 
-    A running maximum over one upsampled class at a time, which is faster than upsampling all of them first.
+    Keeps a running maximum over one upsampled class at a time, which is faster than upsampling all classes first.
     """
     best = np.full(size, -np.inf, np.float32)
     labels = np.zeros(size, np.uint8)

@@ -1,4 +1,4 @@
-"""Normalization: what a network wants subtracted from RGB values and what it wants them divided by."""
+"""Normalization: mean and std of the RGB values that a network expects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Normalization:
             )
 
     def apply(self, image: Image) -> NDArray[np.float32]:
-        """An image (H, W, 3) of uint8 as floats of the network's range; PyTorch's form is `NormalizeImage`."""
+        """Normalize an image (H, W, 3) of uint8. The version for PyTorch is `NormalizeImage`."""
         normalized: NDArray[np.float32] = (image - self._offset) * self._scale
         return normalized
 
@@ -51,7 +51,7 @@ NORMALIZATIONS: dict[str, Normalization] = {
 
 
 def parse_normalization(text: str) -> Normalization:
-    """A normalization by its name, or as `MEAN/STD` of each channel: `0.5,0.5,0.5/0.2,0.2,0.2`."""
+    """A normalization by name, or as `MEAN/STD` of each channel: `0.5,0.5,0.5/0.2,0.2,0.2`."""
     if text in NORMALIZATIONS:
         return NORMALIZATIONS[text]
     try:

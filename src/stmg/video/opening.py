@@ -14,14 +14,14 @@ import av
 
 from stmg.errors import VideoError
 
-NETWORK_TIMEOUT = 10.0  # seconds a network stream may take to open, or stay silent
-PIPE_TIMEOUT = 30.0  # seconds a pipe may stay silent while it is opened: the sender may have to start first
+NETWORK_TIMEOUT = 10.0  # maximum seconds that a network stream may take to open, or stay silent
+PIPE_TIMEOUT = 30.0  # maximum seconds of silence while a pipe is opened, because its sender may have to start first
 
 
 class Pipe:
     """A pipe, such as standard input. A thread that waits for it can be stopped.
 
-    owned: close the descriptor with the pipe.
+    owned: close the descriptor together with the pipe.
     """
 
     stopped: threading.Event
@@ -30,11 +30,11 @@ class Pipe:
         self._descriptor, self._owned = descriptor, owned
         self._received_at: float | None = None
         self.silent = False
-        """True if it sent nothing for so long, while it was opened, that it counts as ended."""
+        """True if it was silent for so long while being opened that it counts as ended."""
 
     def read(self, size: int) -> bytes:
         while not (self.stopped.is_set() or self.silent):
-            # On Windows `select` takes only sockets; there the read itself blocks.
+            # On Windows `select` takes only sockets, so the read itself blocks.
             if os.name == "nt" or select.select([self._descriptor], [], [], 0.2)[0]:
                 try:
                     data = os.read(self._descriptor, size)
@@ -48,7 +48,7 @@ class Pipe:
 
     @contextmanager
     def opening(self) -> Iterator[None]:
-        """Meanwhile too long a silence ends the pipe. Later the sender may pause as long as it likes."""
+        """Inside this context a long silence ends the pipe. Outside, the sender may pause for any time."""
         self._received_at = time.monotonic()
         try:
             yield
@@ -63,7 +63,7 @@ class Pipe:
 
 
 def open_container(source: Any, options: dict[str, str], timeout: float | None, stopped: threading.Event) -> Any:
-    """`av.open` in a thread, so that the caller can be interrupted, and returns when `stopped` is set."""
+    """Call `av.open` in a thread, so that Ctrl-C interrupts the caller, and setting `stopped` makes it return."""
     opening = _Opening(source, options, timeout)
     opening.start()
     try:
@@ -72,7 +72,7 @@ def open_container(source: Any, options: dict[str, str], timeout: float | None, 
             if stopped.is_set():
                 raise VideoError("closed while it was opened")
     except BaseException:
-        stopped.set()  # ends a thread that waits for a pipe; one that waits for a network ends at its timeout
+        stopped.set()  # ends a thread that waits for a pipe; a thread that waits for a network ends at its timeout
         opening.abandon()
         raise
     if opening.error is not None:
@@ -104,7 +104,7 @@ class _Opening(threading.Thread):
                 self.container = container
 
     def abandon(self) -> None:
-        """Close the container, now or when it is open."""
+        """Close the container: now, or as soon as it is open."""
         with self._lock:
             self._abandoned = True
             if self.container is not None:

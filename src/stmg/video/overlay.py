@@ -13,8 +13,8 @@ CHANGED = (255, 140, 0)  # orange
 
 
 def draw_labels(image: Image, labels: NDArray[np.uint8], palette: NDArray[np.uint8], opacity: float = 0.5) -> Image:
-    """The image (H, W, 3) blended with the colors of its labels (H, W). Pixels without a label stay unchanged."""
-    # Ten times as fast as indexing the table. It works for RGB as well as for BGR.
+    """Blend the image (H, W, 3) with the colors of its labels (H, W). Pixels without a label stay unchanged."""
+    # This is ten times as fast as indexing the table, and works for RGB and BGR.
     drawn: Image = cv2.applyColorMap(labels, make_color_table(palette)[:, None])
     if opacity < 1:
         cv2.addWeighted(image, 1 - opacity, drawn, opacity, 0, dst=drawn)
@@ -34,7 +34,7 @@ def draw_labels_i420(
     if labels.max(initial=0) == IGNORE:
         return to_i420(draw_labels(image, labels, palette, opacity))
     planes = to_i420(image)
-    wide = np.repeat(np.repeat(make_color_table(palette)[None], 2, axis=0), 2, axis=1)  # a cell of chroma per color
+    wide = np.repeat(np.repeat(make_color_table(palette)[None], 2, axis=0), 2, axis=1)  # a 2x2 chroma cell per color
     luma, blue, red = (values.ravel() for values in np.split(to_i420(wide).ravel(), (1024, 1280)))
     luma = luma.reshape(2, 512)[0, ::2]
     flat, area = planes.ravel(), height * width
@@ -50,13 +50,13 @@ def draw_labels_i420(
 
 
 def to_i420(image: Image) -> NDArray[np.uint8]:
-    """An RGB image with even sides as YUV planes. OpenCV takes a fraction of FFmpeg's time."""
+    """Convert an RGB image with even sides to YUV planes. OpenCV takes a fraction of FFmpeg's time."""
     planes: NDArray[np.uint8] = cv2.cvtColor(image, cv2.COLOR_RGB2YUV_I420)
     return planes
 
 
 def draw_mask(image: Image, changed: NDArray[np.float32], opacity: float = 0.85) -> Image:
-    """The image in gray, orange where the spatial mask (h, w) shows change."""
+    """Draw the image in gray, and orange where the spatial mask (h, w) shows change."""
     height, width = image.shape[:2]
     full = np.clip(cv2.resize(changed, (width, height), interpolation=cv2.INTER_LINEAR), 0, 1)[:, :, None]
     gray = 0.6 * cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)[:, :, None]
@@ -65,7 +65,7 @@ def draw_mask(image: Image, changed: NDArray[np.float32], opacity: float = 0.85)
 
 
 def default_palette(num_classes: int) -> NDArray[np.uint8]:
-    """(num_classes, 3) distinct colors: hues in steps of the golden angle."""
+    """(num_classes, 3) distinct colors, with hues in steps of the golden angle."""
     hues = (np.arange(num_classes) * 180 * 0.381966) % 180
     values = np.where(np.arange(num_classes) % 2 == 0, 230, 160)
     hsv = np.stack((hues, np.full(num_classes, 190), values), axis=-1).astype(np.uint8)[None]
@@ -74,7 +74,7 @@ def default_palette(num_classes: int) -> NDArray[np.uint8]:
 
 
 def make_color_table(palette: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(256, 3): the color of every possible label; white for ids without a class, and for no label."""
+    """(256, 3): the color of every label. White for ids without a class, and for pixels without a label."""
     table = np.full((256, 3), 255, np.uint8)
     table[: min(len(palette), IGNORE)] = palette[:IGNORE]
     return table

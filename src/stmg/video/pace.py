@@ -1,4 +1,4 @@
-"""Pace: a file played at its own rate, as a camera would deliver it."""
+"""Pace: play a file at its own rate, like a camera."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from stmg.video.sources import FrameSource, VideoSource
 def pace(
     source: VideoSource, clock: Callable[[], float] = time.monotonic, sleep: Callable[[float], object] = time.sleep
 ) -> PacedSource:
-    """The frames of a source, none before its time. The first comes when it is requested.
+    """Play the frames of a source, none before its time. The first frame comes when it is requested.
 
-    A late consumer gets the newest frame that is due. Those before it are skipped and counted as `dropped`.
+    A late consumer gets the newest frame that is due. The frames before it are skipped and counted as `dropped`.
 
         for frame in pace(open_video("street.mp4")):
             ...
@@ -24,7 +24,7 @@ def pace(
 
 
 class PacedSource(FrameSource):
-    """The frames of a source at their own times, or at its rate where they have none."""
+    """The frames of a source at their own times, or at the source's rate if they have none."""
 
     live = True
 
@@ -35,12 +35,12 @@ class PacedSource(FrameSource):
         self._clock, self._sleep = clock, sleep
         self._next: Frame | None = None
         self._error: Exception | None = None
-        """Of reading ahead, to be raised after the frames before it."""
+        """Error from reading ahead, to be raised after the frames before it."""
         self._number = 0
-        """Of the next frame to read; sets its time if it has none."""
+        """Number of the next frame to read, which gives the time of a frame without one."""
         self._start: float | None = None
         self._due = 0.0
-        """When `_next` is to be delivered."""
+        """Time at which to deliver `_next`."""
 
     @property
     def dropped(self) -> int:
@@ -70,15 +70,15 @@ class PacedSource(FrameSource):
         frame = self._next
         self._read()
         self._taken += 1
-        while self._next is not None and self._due <= now and self._taken > 1:  # nobody is late for the first
+        while self._next is not None and self._due <= now and self._taken > 1:  # nobody is late for the first frame
             self._dropped += 1
-            self._dropped_early += self._taken == 2  # due while the first one was computed
+            self._dropped_early += self._taken == 2  # due while the first frame was being computed
             frame = self._next
             self._read()
         return frame
 
     def _read(self) -> None:
-        """Read the next frame, and when it is due."""
+        """Read the next frame, and set the time it is due."""
         try:
             self._next = next(self.source, None)
         except Exception as error:
@@ -88,7 +88,7 @@ class PacedSource(FrameSource):
         moment = self._next.time
         if moment is None:
             if self.source.fps is None:
-                raise SettingsError(f"{self.source.name} has no times to be paced by; give its frame rate, fps")
+                raise SettingsError(f"{self.source.name} has no frame times; give its frame rate, fps")
             moment = self._number / self.source.fps
         self._number += 1
         if self._start is None:

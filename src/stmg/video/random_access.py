@@ -1,4 +1,4 @@
-"""Random access: any frame, or any span of frames, of a video file by its exact number."""
+"""Random access: read any frame, or any span of frames, of a video file by number."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from stmg.video.frames import Frame, Image
 from stmg.video.sources import VideoSource
 
 # Seconds before a frame at which the search for it starts. Without an index, as in transport streams, FFmpeg may seek
-# past it. The last attempt is from the start.
+# too far. The last attempt starts at the beginning.
 SEEK_BEFORE = (0.0, 2.0, 16.0, math.inf)
 
 
 @dataclass(frozen=True)
 class IndexedVideo:
-    """A video file whose frames are read in any order. It keeps nothing open, so processes may share it.
+    """A video file whose frames can be read in any order. It keeps nothing open, so processes may share it.
 
     The first use reads the whole file once, to index its frames:
 
@@ -42,7 +42,7 @@ class IndexedVideo:
 
     @cached_property
     def size(self) -> tuple[int, int]:
-        """(height, width) of its upright frames; coded frames may be rotated."""
+        """(height, width) of its upright frames. Coded frames may be rotated."""
         height, width = self.read(0).shape[:2]
         return height, width
 
@@ -51,11 +51,11 @@ class IndexedVideo:
 
     @property
     def timestamps(self) -> list[int]:
-        """Of each frame, in the container's own ticks."""
+        """Timestamp of each frame in ticks of the container."""
         return self._index.timestamps
 
     def read(self, index: int) -> Image:
-        """One frame, upright RGB (H, W, 3), decoded from the last key frame before it."""
+        """Read one frame as upright RGB (H, W, 3), decoded from the last key frame before it."""
         timestamp = self._index.timestamps[index]
         try:
             for seconds in SEEK_BEFORE:
@@ -67,7 +67,7 @@ class IndexedVideo:
         raise VideoError(f"frame {index} of {self.path} cannot be read: the video ends before it")
 
     def _read_from(self, timestamp: int, seconds: float) -> Image | None:
-        """The frame of a timestamp, searched from this long before it; None if the search began past it."""
+        """Search the frame with a timestamp, starting this long before it; None if the search starts too late."""
         with self._open() as container:
             stream = container.streams.best("video")
             assert stream is not None  # the index found one
@@ -86,7 +86,7 @@ class IndexedVideo:
         return None
 
     def _open(self) -> InputContainer:
-        # An absolute path, as FFmpeg takes a name with a colon for a protocol.
+        # Use an absolute path: FFmpeg would take a relative name with a colon for a protocol.
         return av.open(str(self.path.absolute()), metadata_errors="ignore")
 
     @cached_property
@@ -96,7 +96,7 @@ class IndexedVideo:
                 stream = container.streams.best("video")
                 if stream is None:
                     raise VideoError(f"{self.path} holds no video")
-                # Only the time of each packet: all packets together are the whole file.
+                # Keep only the time of each packet: all packets together are the whole file.
                 times = [packet.pts for packet in container.demux(stream) if packet.size and not packet.is_discard]
                 fps = read_rate(stream)
         except (av.FFmpegError, OSError) as error:
@@ -105,22 +105,22 @@ class IndexedVideo:
             raise VideoError(f"{self.path} holds no frames")
         timestamps = sorted(time for time in times if time is not None)
         if not timestamps:
-            raise VideoError(f"the frames of {self.path} have no times: put it into MP4, ffmpeg -i IN -c copy OUT.mp4")
+            raise VideoError(f"the frames of {self.path} have no times; convert it: ffmpeg -i IN -c copy OUT.mp4")
         return _Index(timestamps, fps)
 
 
 @dataclass(frozen=True)
 class _Index:
     timestamps: list[int]
-    """Of each frame, in the container's own ticks, sorted; the position is the number of the frame."""
+    """Sorted timestamps in ticks of the container. Their positions are the frame numbers."""
     fps: float | None
 
 
 def open_span(path: str | Path, first: int, last: int, *, every: int = 1, ahead: int = 4) -> VideoSource:
-    """Open the frames `first` to `last`, both included, of a video file; each `every`th, counted from its start.
+    """Open the frames `first` to `last` (inclusive) of a video file; every `every`th, counted from the file's start.
 
-    Numbers and times are those of the whole video. Decoding begins at the last key frame before `first`, so a span deep
-    in a video opens at once.
+    Indices and times are those of the whole video. Decoding begins at the last key frame before `first`, so a span deep
+    inside a video opens quickly.
     """
     if not 0 <= first <= last or every < 1:
         raise SettingsError(f"a span has 0 <= first <= last, and every of 1 or more; got {first=}, {last=}, {every=}")
@@ -128,13 +128,13 @@ def open_span(path: str | Path, first: int, last: int, *, every: int = 1, ahead:
 
 
 def count_frames(path: str | Path) -> int | None:
-    """How many frames a video file has; None if several share a timestamp."""
+    """Number of frames of a video file; None if several share a timestamp."""
     timestamps = IndexedVideo(Path(path)).timestamps
     return len(timestamps) if len(set(timestamps)) == len(timestamps) else None
 
 
 class _Span(Container):
-    """Consecutive frames, identified by their timestamps."""
+    """Consecutive frames, found by their timestamps."""
 
     def __init__(self, path: str, first: int, last: int) -> None:
         super().__init__(path, str(Path(path).absolute()))
@@ -153,7 +153,7 @@ class _Span(Container):
                 yield Frame(to_upright_rgb(picture, reformatter), index, float((picture.pts - begun) * tick))
 
     def _pictures_from(self, timestamp: int) -> Iterator[Any]:
-        """Pictures from somewhere before a timestamp; from the start of the file if seeking goes past it."""
+        """Decode from before a timestamp; from the start of the file if seeking goes too far."""
         self._container.seek(timestamp, stream=self._stream)
         pictures = (picture for picture in self._pictures() if picture.pts is not None)
         first = next(pictures, None)

@@ -21,8 +21,8 @@ from stmg.video.addresses import IMAGE_SUFFIXES
 from stmg.video.frames import MAX_FILE_PIXELS, Frame, Image, as_frame, check_size
 
 MIN_RATE, MAX_RATE = 0.001, 480.0
-"""Plausible frames per second. FFmpeg may take the ticks of a clock for frames."""
-MAX_DAMAGED = 100  # consecutive damaged frames, a few seconds, after which a camera counts as lost
+"""Plausible FPS. FFmpeg may take the ticks of a clock for frames."""
+MAX_DAMAGED = 100  # consecutive damaged frames (a few seconds) after which a camera counts as lost
 
 
 class Reader(ABC):
@@ -40,7 +40,7 @@ class Reader(ABC):
 
     @abstractmethod
     def frames(self, every: int) -> Generator[Frame]:
-        """Each `every`th frame, until the end or until `stopped` is set."""
+        """Yield every `every`th frame, until the end or until `stopped` is set."""
 
     def close(self) -> None:  # noqa: B027  nothing to do by default
         """Close the source."""
@@ -81,7 +81,7 @@ class Camera(Reader):
 
     def __init__(self, number: int) -> None:
         super().__init__(f"camera {number}")
-        with quiet_opencv():  # it would report every failed attempt
+        with quiet_opencv():  # OpenCV would report every failed attempt
             self._capture = cv2.VideoCapture(number)
         if not self._capture.isOpened():
             raise VideoError(f"{self.name} is not available; plug it in, or close the program that uses it")
@@ -116,13 +116,13 @@ class Camera(Reader):
 
 
 def check_rate(rate: Any) -> float | None:
-    """The declared frames per second; None if not declared, or not plausible."""
+    """The declared FPS; None if not declared or not plausible."""
     return float(rate) if rate and MIN_RATE <= rate <= MAX_RATE else None
 
 
 @contextmanager
 def quiet_opencv() -> Iterator[None]:
-    """Keep OpenCV from writing to standard error about problems that are raised as errors anyway."""
+    """Silence OpenCV's messages to standard error about problems that are raised as errors anyway."""
     verbosity = cv2.utils.logging.setLogLevel(0)
     try:
         yield
@@ -131,13 +131,13 @@ def quiet_opencv() -> Iterator[None]:
 
 
 def check_claimed_size(path: Path) -> None:
-    """Refuse a too large image by its header, before memory is allocated for it."""
+    """Raise for a too large image by its header, before memory is allocated for it."""
     try:
         with PillowImage.open(path) as image:
             size = image.height, image.width
     except PillowImage.DecompressionBombError as error:
         raise DataError(f"{path} is too large for an image: {error}") from None
-    except (OSError, SyntaxError, ValueError):  # raised when it is read
+    except (OSError, SyntaxError, ValueError):  # raised again when the image is read
         return
     try:
         check_size(size, "an image", MAX_FILE_PIXELS)
@@ -160,6 +160,6 @@ def _from_bgr(image: Any) -> Image:
 
 
 def natural_order(path: Path) -> tuple[list[str | int], str]:
-    """A sort key that compares numbers within names by value: frame2 before frame10."""
+    """A sort key that compares numbers inside names by value: frame2 before frame10."""
     parts = re.split(r"(\d+)", str(path).lower())
     return [int(part) if position % 2 else part for position, part in enumerate(parts)], str(path)

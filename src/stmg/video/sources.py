@@ -62,51 +62,51 @@ def open_video(
 
 
 class FrameSource(Iterator[Frame]):
-    """Frames in order, and what is known of where they come from.
+    """Frames in order, with the properties of their source.
 
-    Each frame has memory of its own, which is never written to again. So nobody has to copy frames to keep them.
+    Each frame has its own memory, which is never written to again, so nobody has to copy frames to keep them.
     """
 
     live: bool = False
-    """True if frames come at their own pace, whether or not anybody takes them."""
+    """True if frames come at their own pace, even if nobody takes them."""
     size: tuple[int, int] | None = None
-    """(height, width) of upright frames as the source declares it; None if unknown."""
+    """(height, width) of upright frames as declared by the source; None if unknown."""
 
     @property
     def dropped(self) -> int:
-        """How many frames were not taken in time."""
+        """Number of frames that were not taken in time."""
         return 0
 
     @property
     def dropped_early(self) -> int:
-        """Of these, how many came before the consumer was done with its first frame: while a model was loading, say."""
+        """Number of frames dropped before the consumer finished its first frame, such as while a model loads."""
         return 0
 
     @property
     def damaged(self) -> str | None:
-        """One line on what could not be decoded so far; None if everything could."""
+        """One line about what could not be decoded so far; None if there is nothing to report."""
         return None
 
     @abstractmethod
     def __next__(self) -> Frame:
-        """The next frame; `StopIteration` after the last."""
+        """Return the next frame; raise `StopIteration` after the last."""
 
     def close(self) -> None:
-        """Close the source, from any thread; a waiting `__next__` ends."""
+        """Close the source, from any thread. A waiting `__next__` ends."""
 
 
 class VideoSource(FrameSource):
     """An open source of frames, and a context manager.
 
     Files, folders and pipes deliver all of their frames. A live source does not wait for its consumer: the newest frame
-    replaces the oldest waiting one, which counts as `dropped`. If the size changes in mid-stream, frames come at their
-    own size unless `resize` was given. Images marked as rotated, by a phone say, come upright.
+    replaces the oldest waiting one, which counts as `dropped`. If the size changes within the stream, frames come at
+    their own size unless `resize` was given. Images marked as rotated, as by a phone, come upright.
     """
 
     fps: float | None
-    """Frames per second, with `every` taken into account; None if unknown."""
+    """FPS, with `every` taken into account; None if unknown."""
     num_frames: int | None
-    """How many frames to expect, often an estimate; None if unknown."""
+    """Number of frames to expect, often an estimate; None if unknown."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class VideoSource(FrameSource):
         self._taken = 0
         work = (reader, self._queue, every, resize, color)
         self._thread = threading.Thread(target=_decode_ahead, args=work, name="decode", daemon=True)
-        # The thread holds no reference to this object, so garbage collection of a source stops its thread too.
+        # The thread holds no reference to this object, so that garbage collection of a source stops its thread too.
         self._finalizer = weakref.finalize(self, _stop, reader, self._queue, self._thread)
 
     @property
@@ -144,7 +144,7 @@ class VideoSource(FrameSource):
         return self._reader.damaged
 
     def close(self) -> None:
-        """Stop decoding and close the source; the last frame and the end of a `with` block do so too."""
+        """Stop decoding and close the source. The last frame and the end of a `with` block do so too."""
         self._finalizer()
 
     def __iter__(self) -> VideoSource:
@@ -179,12 +179,12 @@ class _Drops:
     def __init__(self) -> None:
         self.count = self.early = 0
         self.ready: float | None = None
-        """When the consumer was done with its first frame; None before."""
+        """Time at which the consumer finished its first frame; None before."""
         self._opened = time.monotonic()
 
     def add(self, frame: Frame) -> None:
         self.count += 1
-        # A frame sent before anybody read may arrive much later, from buffers of the network.
+        # A frame sent before anyone read may arrive much later, from buffers of the network.
         sent = None if frame.time is None else self._opened + frame.time
         self.early += self.ready is None or (sent is not None and sent < self.ready)
 
@@ -218,7 +218,7 @@ def _stop(reader: Reader, queue: BoundedQueue[Frame], thread: threading.Thread) 
     if thread.ident is None:
         reader.close()
     elif thread is not threading.current_thread():  # which garbage collection may interrupt
-        thread.join(timeout=1.0)  # only a silent network takes longer, at most NETWORK_TIMEOUT
+        thread.join(timeout=1.0)  # only a silent network takes longer, up to NETWORK_TIMEOUT
 
 
 def _make_reader(source: str | Path | int, fps: float | None, retries: int) -> Reader:
@@ -249,7 +249,7 @@ def _make_reader(source: str | Path | int, fps: float | None, retries: int) -> R
         except BaseException:
             pipe.close()
             raise
-    if path.exists():  # absolute, because FFmpeg takes a name with a colon for a protocol
+    if path.exists():  # use an absolute path: FFmpeg would take a relative name with a colon for a protocol
         return Container(text, str(path.absolute()), fps=fps)
     if glob.has_magic(text):
         return Images(text, [Path(match) for match in glob.glob(text, recursive=True)], fps)
