@@ -1,1 +1,1 @@
-"""Results out: overlay video, label images, records, timeline."""
+"""Outputs: overlay video, label images, records, timeline."""

@@ -27,18 +27,18 @@ OUTPUTS = {
 }
 """File or folder of each output, by its name."""
 IMAGES, VIDEOS = ("labels", "alpha-images", "cutout"), ("overlay", "alpha")
-"""Those that are folders of images, and those that are videos."""
+"""Outputs that are folders of images, and outputs that are videos."""
 
 
 def choose_outputs(save: Sequence[str] | None, *, areas: bool = False, background: str | None = None) -> list[str]:
-    """The names of the outputs to write; an error for an unknown name, or an option that none of them uses."""
+    """Names of the outputs to write. Raise for an unknown name, or for an option that no output uses."""
     unknown = [name for name in save or () if name not in OUTPUTS]
     if unknown:
         raise SettingsError(f"--save is {', '.join(OUTPUTS)}; got {unknown[0]!r}")
-    if save is None:  # the timeline by default only where matplotlib is installed
+    if save is None:  # by default, draw the timeline only if matplotlib is installed
         save = ["overlay", "records", *(["timeline"] if find_spec("matplotlib") else [])]
     if areas and "records" not in save:
-        raise SettingsError("--areas are written into the records; add --save records")
+        raise SettingsError("--areas needs the records; add --save records")
     if background is not None:
         if "cutout" not in save:
             raise SettingsError("--background is for cutouts; add --save cutout")

@@ -88,7 +88,7 @@ class CutoutImages(ImageFolder):
     color: RGB of the background, 0 to 255; None: transparent.
     """
 
-    compression = 1  # more hardly makes photographs smaller, and is slower
+    compression = 1  # higher levels are slower, and make photographs hardly smaller
 
     def __init__(self, folder: str | Path, color: tuple[int, int, int] | None = None) -> None:
         super().__init__(folder)

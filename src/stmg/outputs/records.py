@@ -20,10 +20,10 @@ FOREGROUND_NAMES = ("background", "foreground")
 
 
 class Records(FileSink):
-    """One line of JSON per frame, on disk as soon as the frame is done.
+    """One line of JSON per frame, written as soon as the frame is done.
 
-    areas: whether to record the share of pixels of each class.
-    class_names: names for the classes there; unnamed classes go by their numbers.
+    areas: record the share of pixels of each class.
+    class_names: names of these classes. Unnamed classes are written as numbers.
     """
 
     def __init__(self, path: str | Path, *, areas: bool = False, class_names: Sequence[str] = ()) -> None:
@@ -34,13 +34,13 @@ class Records(FileSink):
         self._complete = 0
 
     def _write(self, result: FrameResult) -> None:
-        if self._file is None:  # not before the first frame, so a run without frames keeps the records of another
-            self._file = io.FileIO(self.path, "wb")  # unbuffered: each line is written at once
+        if self._file is None:  # open at the first frame, so that a run without frames keeps the old records
+            self._file = io.FileIO(self.path, "wb")  # unbuffered: each line is written immediately
         record = describe_result(result, self.areas, self.class_names)
         line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
         written = 0
         try:
-            while written < len(line):  # a nearly full disk takes part of a line without an error
+            while written < len(line):  # a nearly full disk accepts part of a line without an error
                 written += self._file.write(line[written:])
         except OSError:
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Sinks: where the results of a stream go. The base classes, several sinks as one, and a sink in a thread."""
+"""Sinks: destinations of the results of a stream. The base classes, several sinks as one, and a sink in a thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import av
 from stmg.bounded_queue import BoundedQueue
 from stmg.streaming.result import FrameResult
 
-CAPACITY = 16  # results waiting to be written; offline, the results of a window come at once
+CAPACITY = 16  # results waiting to be written; in offline mode the results of a window arrive together
 
 
 class Sink(ABC):
@@ -34,7 +34,7 @@ class Sink(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Finish writing; safe to call twice."""
+        """Finish writing. Calling it twice is safe."""
 
     def __enter__(self) -> Self:
         return self
@@ -43,12 +43,12 @@ class Sink(ABC):
         try:
             self.close()
         except OSError:
-            if kind is None:  # else the caller should see the first error
+            if kind is None:  # otherwise the caller should see the first error
                 raise
 
 
 class Sinks(Sink):
-    """Several sinks as one. When some fail, the others still get each result; then the first error is raised."""
+    """Several sinks as one. If some fail, the others still get each result; then the first error is raised."""
 
     def __init__(self, *sinks: Sink) -> None:
         self.sinks = sinks
@@ -64,14 +64,14 @@ class BackgroundSink(Sink):
     """Writes to another sink in a thread, in order, so that drawing and encoding overlap with computing.
 
     `write` blocks while `capacity` results wait. The first error of the sink is raised by the next `write`, or by
-    `close`. All results are written before the sink is closed, after an error too.
+    `close`. All results are written before the sink is closed, even after an error.
     """
 
     def __init__(self, sink: Sink, capacity: int = CAPACITY) -> None:
         self._sink = sink
         self._queue = BoundedQueue[FrameResult](capacity)
         self._closed = self._raised = False
-        self._error: Exception | None = None  # the first; written by the thread alone
+        self._error: Exception | None = None  # the first error; written only by the thread
         self._thread = threading.Thread(target=self._run, name="write", daemon=True)
 
     def write(self, result: FrameResult) -> None:
@@ -137,7 +137,7 @@ class FileSink(Sink):
         """Write one result; may raise `OSError` or PyAV's errors."""
 
     def _finish(self) -> None:
-        """Write anything still held back and close the file."""
+        """Write anything that is still held back, and close the file."""
 
 
 def _for_all(sinks: tuple[Sink, ...], act: Callable[[Sink], None]) -> None:

@@ -68,7 +68,7 @@ def _make_audit_lines(statistics: Statistics, max_change: float | None) -> list[
 
 
 def list_troubles(statistics: Statistics) -> list[str]:
-    """What went wrong, in lines."""
+    """Problems of the run, one line each."""
     lines, late = [], statistics.dropped - statistics.dropped_early
     if statistics.dropped_early:
         lines.append(f"{statistics.dropped_early} frames came before the first was answered, and were dropped")
@@ -84,7 +84,7 @@ def list_troubles(statistics: Statistics) -> list[str]:
 
 
 def make_summary_values(statistics: Statistics) -> dict[str, object]:
-    """The summary for programs; None stands for an unknown value."""
+    """The summary for programs. None: unknown."""
     macs, changed, frames = statistics.macs_per_frame, statistics.changed, statistics.frames
     return {
         "mode": statistics.mode,

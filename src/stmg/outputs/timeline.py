@@ -16,7 +16,7 @@ from stmg.outputs.sinks import FileSink
 from stmg.streaming.result import FrameResult
 from stmg.streaming.schedulers import Level
 
-MAX_COLUMNS = 700  # of the plot, which can show no more
+MAX_COLUMNS = 700  # resolution of the plot
 MAX_SPANS = 2 * MAX_COLUMNS
 LEVEL_COLORS = {Level.KEY: "#c8443a", Level.PARTIAL: "#f3bd4f", Level.CARRY: "#3a9d8f"}
 
@@ -24,7 +24,7 @@ LEVEL_COLORS = {Level.KEY: "#c8443a", Level.PARTIAL: "#f3bd4f", Level.CARRY: "#3
 class Timeline(FileSink):
     """A plot of the whole run, drawn when it is closed.
 
-    At most `MAX_SPANS` spans are kept, however long the run: when there are more, neighbors are merged.
+    At most `MAX_SPANS` spans are kept. In a longer run, neighbors are merged.
     """
 
     def __init__(self, path: str | Path, title: str = "") -> None:
@@ -66,12 +66,12 @@ def draw_spans(spans: Iterable[Span], path: Path, title: str = "") -> None:
 
 
 class Span(NamedTuple):
-    """Consecutive frames, summed up."""
+    """Sums and maxima over consecutive frames."""
 
     time: float | None
-    """Of the first frame."""
+    """Time of the first frame."""
     levels: tuple[int, ...]
-    """How many frames had each level."""
+    """Number of frames of each level."""
     distortion: float
     """Maximum; NaN if no frame had one."""
     drift: float
@@ -92,7 +92,7 @@ class Span(NamedTuple):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Span:
-        """The span of one record, as `Records` writes it."""
+        """The span of one record in the format of `Records`."""
         levels = tuple(int(record["level"] == level) for level in Level)
         distortion, audit = record["distortion"], record["audit"]
         return cls(
@@ -185,7 +185,7 @@ def _draw(spans: list[Span], title: str) -> bytes:
 
 
 def _draw_dots(axes: Any, shares: Any, edges: Any) -> None:
-    """The change that audits measured, in percent of the pixels, on its own axis at the right, as it is far smaller."""
+    """Plot the change that audits measured, in percent of the pixels. It has its own axis, as it is far smaller."""
     known = np.isfinite(shares)
     if not known.any():
         return

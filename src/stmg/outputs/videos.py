@@ -1,4 +1,4 @@
-"""Video files, encoded frame by frame: labels over the frames, the foreground in gray, or any images as H.264."""
+"""Video files, encoded frame by frame: overlays of labels, the foreground in gray, or any images as H.264."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from stmg.video.overlay import draw_labels_i420, to_i420
 
 
 class _VideoFormat(NamedTuple):
-    """How a container is written."""
+    """Encoders and options of a container format."""
 
     encoders: tuple[str, ...]
-    """By preference; the first that this FFmpeg has is used."""
+    """In order of preference. The first one that this FFmpeg has is used."""
     options: dict[str, str]
-    """Of the container. Every few seconds are on disk and playable, even if the process is killed later."""
+    """Options of the container: every few seconds are on disk and playable, even if the process is killed later."""
 
 
-MAX_STEP_BACK = 1  # seconds; a frame dated further back starts the clock anew
-LONGEST_GAP = 3600  # seconds between two frames; an MP4 cannot show one for ten hours, and distorts the times after it
+MAX_STEP_BACK = 1  # seconds; a frame dated further back restarts the clock
+LONGEST_GAP = 3600  # seconds between two frames; MP4 cannot show a frame for ten hours, and distorts later times
 _MP4 = {"movflags": "frag_keyframe+empty_moov+default_base_moof", "flush_packets": "1"}
 FRAGMENT = 1.0  # seconds until encoded frames are on disk and playable; the encoder itself holds back a few frames
 _CLUSTERS = {"cluster_time_limit": str(round(1000 * FRAGMENT)), "flush_packets": "1"}
@@ -44,9 +44,9 @@ VIDEO_FORMATS = {
     ".avi": _VideoFormat(("mpeg4",), {"flush_packets": "1"}),
 }
 ENCODER_OPTIONS = {
-    # A third of the time of `veryfast`, which takes as long as a small network; the file is a quarter larger.
+    # Takes a third of the time of `veryfast`, which is as slow as a small network. The file is a quarter larger.
     "libx264": {"preset": "ultrafast", "tune": "zerolatency", "crf": "23"},
-    "mpeg4": {"flags": "+qscale", "global_quality": str(4 * 118)},  # 118 of FFmpeg's units are one step
+    "mpeg4": {"flags": "+qscale", "global_quality": str(4 * 118)},  # FFmpeg counts in units of 1/118
     "libvpx-vp9": {"deadline": "realtime", "cpu-used": "8", "lag-in-frames": "0", "crf": "30", "b": "0"},
     "libvpx": {"deadline": "realtime", "cpu-used": "8", "crf": "20", "b": "4M"},
 }
@@ -60,8 +60,8 @@ def container_options(path: Path) -> dict[str, str]:
 class VideoFile(FileSink):
     """A video, in the format of the suffix of `path`.
 
-    Frames keep their own times where they have any, else they come at `fps`. All are resized to the size of the first,
-    with an odd edge repeated to make it even. A killed process leaves all but the last seconds.
+    Frames keep their own times if they have any; otherwise they come at `fps`. All are resized to the size of the
+    first. An odd edge is repeated to make it even. If the process is killed, only the last seconds are lost.
     """
 
     def __init__(self, path: str | Path, fps: float) -> None:
@@ -75,7 +75,7 @@ class VideoFile(FileSink):
         if self._encoder is None:
             raise SettingsError(f"{path}: this FFmpeg lacks {' and '.join(self._format.encoders)}; try .mp4 or .avi")
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # MPEG-4 has at most 65535 ticks per second. AVI has no times but whole frames.
+        # MPEG-4 has at most 65535 ticks per second. AVI can only store whole frames.
         self._rate = Fraction(fps).limit_denominator(min(1001, int(60000 / fps)))
         self._tick = 1 / self._rate if self.path.suffix.lower() == ".avi" else Fraction(1, 60000)
         self._container: Any = None
@@ -104,7 +104,7 @@ class VideoFile(FileSink):
         return to_i420(image)
 
     def _begin(self, height: int, width: int) -> None:
-        """Open the file. Not before the first frame, so a run without frames leaves no broken file."""
+        """Open the file at the first frame, so that a run without frames leaves no broken file."""
         self._size = (height, width)
         self._container = av.open(str(self.path.absolute()), "w", options=self._format.options)
         self._stream = self._container.add_stream(self._encoder, rate=self._rate)
@@ -116,9 +116,9 @@ class VideoFile(FileSink):
         coder.gop_size, coder.max_b_frames = max(1, round(FRAGMENT * self._rate)), 0
 
     def _next_timestamp(self, time: float | None) -> int:
-        """In ticks, always growing: the frame's own time if it continues the last one, else one frame after the last.
+        """Timestamp in ticks, always increasing: the frame's own time if it continues the last, else one frame later.
 
-        A source that was reopened, or joined files, may restart their times, earlier or far later.
+        After a reopened source or in joined files, times may restart, earlier or far later.
         """
         following = 0 if self._last < 0 else self._last + max(1, round(1 / (self._rate * self._tick)))
         if time is None:
@@ -172,13 +172,13 @@ class AlphaVideo(VideoFile):
 
 
 def write_h264(path: Path, images: Iterable[Image], fps: float, quality: int) -> None:
-    """Write RGB images of one size, both sides even. The same images always give the same file.
+    """Write RGB images of one size with even sides. The same images always give the same file.
 
-    quality: x264's constant rate factor; 16 looks like the images, 23 makes a small file.
+    quality: x264's constant rate factor. 16 looks like the images, 23 makes a small file.
     """
     with av.open(str(path), "w") as container:
         rate = Fraction(fps).limit_denominator(1001)
-        # With macroblock trees x264 writes another file each time.
+        # With macroblock trees x264 writes a different file each time.
         stream = container.add_stream("libx264", rate=rate, options={"crf": str(quality), "mbtree": "0"})
         for number, image in enumerate(images):
             if number == 0:
@@ -188,7 +188,7 @@ def write_h264(path: Path, images: Iterable[Image], fps: float, quality: int) ->
 
 
 def drop_broken_header(path: Path) -> None:
-    """Cut off an incomplete header at the end of an MP4, as a full disk leaves it: FFmpeg would not open the file."""
+    """Cut off an incomplete header that a full disk left at the end of an MP4. FFmpeg would not open the file."""
     with path.open("r+b") as file:
         end, start = file.seek(0, os.SEEK_END), 0
         while start + 8 <= end:
@@ -199,7 +199,7 @@ def drop_broken_header(path: Path) -> None:
             start += size
         else:
             kind = b""
-        if start < end and kind != b"mdat":  # frames play as far as they go
+        if start < end and kind != b"mdat":  # incomplete media data still plays
             file.truncate(start)
 
 
