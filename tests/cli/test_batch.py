@@ -72,7 +72,7 @@ def test_a_batch_writes_what_segment_writes(samples, tmp_path):
         (("--chunk", "5000", "--mode", "online"), "--chunk is for --mode offline"),
         (("--chunk", "5000", "--max-change", "2%"), "--chunk is for --mode offline without --max-change"),
         (("--out", "nowhere://x"), "nowhere://x cannot be reached"),
-        (("http://[",), "http://[ is no web address"),
+        (("http://[",), "http://[ is not a web address"),
         (("--fps", "0"), "fps is above 0; got 0.0"),
     ],
 )

@@ -35,7 +35,7 @@ def recipe(tmp_path):
     [
         (("none.yaml",), "No such file"),
         (("bare.yaml",), "no data is given"),
-        (("bare.yaml", "data.path=street:0-0", "network=big"), "no network is called 'big'"),
+        (("bare.yaml", "data.path=street:0-0", "network=big"), "there is no network 'big'"),
         (("bare.yaml", "speed=3"), "speed"),
         (("bare.yaml", "batch"), "batch"),
         (("bare.yaml", "data.path=street:0-0", "--device", "quantum"), "quantum"),

@@ -1,4 +1,4 @@
-"""The command line: a table of verbs, and what an error looks like to the user."""
+"""The command line: a table of commands, and the output of errors."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ INSTALLED = {"site-packages", "dist-packages"}  # folders of installed packages
 
 
 class Verb(NamedTuple):
-    """A verb of the command line."""
+    """A command of the command line."""
 
     function: Callable[..., None]
     panel: str
-    """Where `stmg --help` lists it."""
+    """Panel of `stmg --help` that lists it."""
     examples: tuple[str, ...] = ()
     short: tuple[str, ...] = ()
-    """Parameters that its `--help` lists; the others are left to `--help-all`. Empty: all but rarely used settings."""
+    """Parameters listed by its `--help`; the others are left to `--help-all`. Empty: all but rarely used settings."""
 
 
 OF_VIDEOS = ("model", "out", "save", "size", "limit", "mode", "max_change", "device")
@@ -137,7 +137,7 @@ app = typer.Typer(
 
 
 def _unwrap(docstring: str | None) -> str:
-    """A docstring with each paragraph on one line: Typer breaks lines where the source does."""
+    """Join the lines of each paragraph of a docstring, because Typer keeps its line breaks."""
     return "\n\n".join(" ".join(paragraph.split("\n")) for paragraph in cleandoc(docstring or "").split("\n\n"))
 
 
@@ -162,8 +162,8 @@ def options(
 def main() -> None:
     """Run the command line.
 
-    A user's mistake is one line and exit code 2, trouble with the machine one line and exit code 1. Anything else is a
-    bug in stmg, or in the user's own network, and shows its traceback.
+    A user's mistake gives one line and exit code 2, a problem of the machine one line and exit code 1. Anything else is
+    a bug in stmg or in the user's own network, and shows its traceback.
     """
     try:
         code = app(standalone_mode=False)  # else Typer prints its own errors, as a box of several lines
@@ -173,7 +173,7 @@ def main() -> None:
 
 
 def _print_error(error: Exception) -> int:
-    """Say what went wrong; the exit code."""
+    """Print an error. Return the exit code."""
     console = Console(stderr=True)
     if type(error).__name__ == "NoArgsIsHelpError":  # the help is what it says
         print(error)
@@ -189,12 +189,12 @@ def _print_error(error: Exception) -> int:
 
 
 def _explain(error: Exception) -> tuple[str | None, int]:
-    """An error in one line, None where only its traceback helps; and the exit code."""
+    """Describe an error in one line; None if only its traceback helps. Also return the exit code."""
     line = " ".join(str(error).split()) or type(error).__name__
     if hasattr(error, "format_message"):  # Typer's: an option that is missing, unknown or out of range
         return _explain_usage(error), 2
     if isinstance(error, StmgError):
-        # What a user's own code raised may be the cause of it: where that was tells more than what it was.
+        # The cause may come from a user's own code. Then its location is more useful than its type.
         frame = None if error.__cause__ is None else _find_user_frame(error.__cause__)
         where = "" if frame is None else f" ({frame.filename}, line {frame.lineno}, in {frame.name})"
         return f"{line}{where}", 2
@@ -220,21 +220,21 @@ def _explain_usage(error: Any) -> str:
 
 def _is_out_of_memory(error: Exception) -> bool:
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    # PyTorch has a class of its own for a GPU's memory, and only words for the machine's.
+    # PyTorch has an exception class for a GPU's memory, but only messages for the machine's.
     return not kinds.isdisjoint({"MemoryError", "OutOfMemoryError"}) or (
         any(words in str(error) for words in OUT_OF_MEMORY)
     )
 
 
 def _find_user_frame(error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost place that an error passed in a file that is neither stmg's nor an installed package's."""
+    """The innermost frame of an error in a file that belongs neither to stmg nor to an installed package."""
     package, stdlib = Path(__file__).parents[1], sysconfig.get_path("stdlib")
     frames = traceback.extract_tb(error.__traceback__)
     paths = [Path(frame.filename) for frame in frames]
     first = next((index for index, path in enumerate(paths) if path.is_relative_to(package)), len(paths))
     own = [
         frame
-        for frame, path in list(zip(frames, paths, strict=True))[first:]  # before it stands what calls `main`
+        for frame, path in list(zip(frames, paths, strict=True))[first:]  # skip the callers of `main`
         if path.is_file()
         and not path.is_relative_to(package)
         and not path.is_relative_to(stdlib)

@@ -1,4 +1,4 @@
-"""stmg ablate: what each part is worth, in the paper's layout."""
+"""stmg ablate: the effect of each part, in the paper's layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""stmg adapt: a corrector for a model, trained on your own video without labels."""
+"""stmg adapt: train a corrector for a model on your own video without labels."""
 
 from __future__ import annotations
 
@@ -123,11 +123,11 @@ def adapt(
     if not check.between.is_less:
         console.print("[yellow]between two computed frames it is no help: offline mode does without[/]")
     folder = shlex.quote(str(out))
-    if adapted.has_model:  # of a graph file, the folder knows how it was opened
+    if adapted.has_model:  # the folder of a graph file stores how to open it
         use = folder + ("" if is_graph_file(model) else format_options(options, OF_CHECKPOINTS))
     else:
         without = {name: value for name, value in options.items() if name != "corrector"}
         use = f"{shlex.quote(model)}{format_options(without)} --corrector {folder}"
-    if "motion" in options:  # else the model's own
+    if "motion" in options:  # otherwise the model's own is used
         use += f" --motion {shlex.quote(options['motion'])}"
     console.print(f"to use it: stmg segment VIDEO --model {escape(use)}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""stmg batch: many videos in, a folder of outputs for each and a manifest out; on this machine or on Ray."""
+"""stmg batch: segment many videos, here or on Ray, with a folder of outputs for each and a manifest."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def batch(
 
 
 def _run(run: BatchRun, console: Console) -> bool:
-    """Run to the end, with a bar over all videos; True if Ctrl-C ended it."""
+    """Run to the end, with a progress bar over all videos. Return True if Ctrl-C ended it."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""stmg data: what a dataset holds, before anything is trained on it."""
+"""stmg data: the contents of a dataset, before training on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""stmg demo: rendered streets that the shipped network never saw, segmented with and without stmg."""
+"""stmg demo: segment rendered streets that the shipped network never saw, with and without stmg."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ COPY_STRIDE = 5
 
 
 class Street(NamedTuple):
-    """A scene of the demo; its seed is far from those that were trained on."""
+    """A scene of the demo. Its seed is far from those of the training data."""
 
     name: str
     seed: int
     camera: str
     share: float
-    """Of `--frames`."""
+    """Share of `--frames`."""
 
 
 STREETS = (Street("drive", 900_107, "drive", 1.0), Street("fixed camera", 900_211, "fixed", 0.3125))
@@ -97,12 +97,12 @@ def demo(
 
 
 def _own_command() -> str:
-    """What runs stmg in the user's shell: its name, or where it is if the shell would not find it."""
+    """The command that runs stmg in the user's shell: its name, or its path if the shell would not find it."""
     return "stmg" if shutil.which("stmg") or not os.access(sys.argv[0], os.X_OK) else sys.argv[0]
 
 
 def _show_live(seed: int, threads: int | None) -> None:
-    """The page of `stmg serve`, with one street."""
+    """Open the page of `stmg serve` with one street."""
     from stmg.models.spec import ModelSpec
     from stmg.serve.config import ServeConfig, StreamConfig
 
@@ -111,7 +111,7 @@ def _show_live(seed: int, threads: int | None) -> None:
 
 
 def _render_video(path: Path, street: Street, num_frames: int, progress: Progress) -> list[Labels]:
-    """Write a street; its true labels."""
+    """Write a street as a video. Return its true labels."""
     from stmg.data.synthetic.scene import Scene
     from stmg.outputs.videos import write_h264
 
@@ -131,17 +131,17 @@ def _render_video(path: Path, street: Street, num_frames: int, progress: Progres
 
 
 class Demonstration(NamedTuple):
-    """What every way gave on a street."""
+    """Results of every way on a street."""
 
     rows: dict[str, Row]
     results: dict[str, list[FrameResult]]
 
 
 def list_ways(with_paper: bool) -> dict[str, Way]:
-    """What the demo compares, by what it calls them."""
+    """The ways that the demo compares, by name."""
     from stmg.evaluation.way import BASE, OFFLINE, ONLINE, Way
 
-    # The more careful of the paper's two thresholds: on streets it loses a third less than 0.95.
+    # Use the lower of the paper's two thresholds: on streets it loses a third less than 0.95.
     paper = Way(kind="paper", settings={"scheduler": {"name": "paper", "after_partial": 0.9}})
     return {
         NETWORK: BASE,
@@ -195,7 +195,7 @@ def _compare(folder: Path, segmenter: VideoSegmenter, truths: list[Labels], prog
 
 
 def _write_outputs(folder: Path, street: Street, shown: Demonstration, progress: Progress) -> None:
-    """What stmg made offline, and beside it the network on every frame and copied labels."""
+    """Write the outputs of stmg offline, and beside them the network on every frame and copied labels."""
     from stmg.outputs.records import Records
     from stmg.outputs.sinks import Sinks
     from stmg.outputs.timeline import Timeline
@@ -223,7 +223,7 @@ def _write_outputs(folder: Path, street: Street, shown: Demonstration, progress:
 
 
 def draw_beside(results: dict[str, FrameResult]) -> Image:
-    """Results of one frame in a row, each with its title."""
+    """Draw the results of one frame in a row, each with its title."""
     import cv2
     import numpy as np
 

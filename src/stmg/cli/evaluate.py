@@ -77,10 +77,10 @@ def evaluate(
 
 
 def _parse_intervals(text: str | None) -> list[int] | None:
-    """Numbers of frame intervals from text such as 1,2,4."""
+    """Parse numbers of frame intervals such as 1,2,4."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise SettingsError(f"--network-intervals are whole numbers from 1, such as 1,2,4; got {text!r}")
+        raise SettingsError(f"--network-intervals must be whole numbers from 1, such as 1,2,4; got {text!r}")
     return [int(part) for part in parts]

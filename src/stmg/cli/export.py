@@ -1,4 +1,4 @@
-"""stmg export: a model as graphs for ONNX Runtime or OpenVINO, compared with PyTorch before it is trusted."""
+"""stmg export: write a model as graphs for ONNX Runtime or OpenVINO, compared with PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""stmg inspect: what a network consists of, which of its blocks can be skipped, and what that saves."""
+"""stmg inspect: the parts of a network, the blocks that can be skipped, and the savings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stmg.errors import SettingsError
 if TYPE_CHECKING:
     from stmg.gating.accelerate import AcceleratedNetwork
 
-SHOWN = 8  # names of modules in one line
+SHOWN = 8  # maximum number of module names in one line
 MODEL_HELP = (
     "A network (ddrnet39), shipped name (lite0-camvid), folder, Hub id, torchvision:NETWORK, smp:FOLDER, "
     "nets.py:function that returns a network, or .onnx, .xml, .tflite, .pt or .pt2 file."
@@ -46,16 +46,16 @@ class Inspection:
     num_classes: int
     params: int
     macs: int | None
-    """None where they cannot be counted: its operations are none that are known."""
+    """None if they cannot be counted, because none of its operations is known."""
     macs_without_head: int | None
     macs_all_blocks_skipped: int | None
     head: str | None
     """The layer whose input is reused; None if none was found."""
     blocks: tuple[BlockCost, ...]
     unlisted: dict[str, tuple[str, ...]]
-    """Modules that look like blocks and are none that can be skipped, by the reason."""
+    """Modules that look like blocks but cannot be skipped, by reason."""
     notes: tuple[str, ...]
-    """What cannot be done with it."""
+    """Limitations of the network."""
 
     def table(self) -> Table:
         title = f"{escape(self.model)} at {self.size[0]}x{self.size[1]}"
@@ -87,7 +87,7 @@ def inspect(
 ) -> None:
     """List the residual blocks of a network that can be skipped, what each costs, and why others are not listed.
 
-    Of a graph file or an exported folder: its inputs and outputs, or its graphs and blocks.
+    For a graph file or an exported folder: list its inputs and outputs, or its graphs and blocks.
     """
     from stmg.models.load import open_adapted
     from stmg.models.names import is_exported
@@ -128,7 +128,7 @@ def _gmacs(macs: int | None) -> str:
 
 
 def inspect_network(name: str, network: AcceleratedNetwork, size: tuple[int, int]) -> Inspection:
-    """Count what the network and each of its blocks execute at a frame size."""
+    """Count the cost of the network and each of its blocks at a frame size."""
     import torch
 
     from stmg.gating.measure import count_parameters

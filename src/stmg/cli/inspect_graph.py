@@ -1,4 +1,4 @@
-"""What a graph file or an exported folder is: its inputs, outputs and, where it says so, the cost of its blocks."""
+"""Description of a graph file or an exported folder: its inputs, outputs and, if known, the cost of its blocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GraphPart:
-    """An input or an output; of an export a graph, or a block that can be skipped."""
+    """An input or output of a graph file; a graph or skippable block of an export."""
 
     kind: str
     """input, output, graph or block."""
@@ -34,9 +34,9 @@ class GraphInspection:
     model: str
     engine: str
     size: tuple[int, int] | None
-    """(H, W) of the frames it computes; None if they may have any."""
+    """(H, W) of its frames; None for any size."""
     num_classes: int | None
-    """None where only running it tells."""
+    """None if it is unknown before running it."""
     macs: int | None
     params: int | None
     parts: tuple[GraphPart, ...]
@@ -51,7 +51,7 @@ class GraphInspection:
 
 
 def show_graph(spec: ModelSpec, as_json: bool, console: Console) -> None:
-    """Print what a graph is."""
+    """Print the description of a graph."""
     result = inspect_graph(spec)
     if as_json:
         console.print_json(json.dumps(asdict(result)))

@@ -1,4 +1,4 @@
-"""Ending a command: by Ctrl-C, by a service manager, or by the loss of its terminal."""
+"""End a command by Ctrl-C, by a service manager, or when its terminal is lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INTERRUPTED = 128 + signal.SIGINT  # exit code after Ctrl-C
 
 
 def interruptible(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a command so that any signal to end acts like Ctrl-C; the exit code tells which signal it was."""
+    """Wrap a command so that any signal to end acts like Ctrl-C. The exit code shows which signal it was."""
 
     @wraps(command)
     def run(**values: Any) -> None:

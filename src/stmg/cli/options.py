@@ -1,4 +1,4 @@
-"""Options: those that verbs share, and those made from the settings. Imports nothing heavy: `stmg --help` reads it."""
+"""Options that commands share, and options made from the settings. Imports nothing heavy, for a fast `stmg --help`."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ Threads = Annotated[int | None, typer.Option(min=1, metavar="N", help=SETTINGS["
 FRAME_SIZE = "Frame size. Default: that at which stmg segment computes the video; of a dataset, the model's own."
 
 Options = Mapping[str, Any]
-"""Settings by name, as they were typed; those that were not are left out."""
+"""Settings by name, as typed. Missing ones are left out."""
 
 
 class Taken(NamedTuple):
-    """The settings that a verb takes as options."""
+    """The settings that a command takes as options."""
 
     names: tuple[str, ...]
     helps: Mapping[str, str]
-    """Help of its own for some."""
+    """Help texts that replace those of some settings."""
 
 
 def settings(*groups_and_names: str, without: Sequence[str] = (), **helps: str) -> Taken:
-    """Mark a parameter, as `Annotated[Options, settings(STREAM, MODEL)]`, that stands for an option per setting.
+    """Mark a parameter that stands for one option per setting: `Annotated[Options, settings(STREAM, MODEL)]`.
 
-    groups_and_names: groups of settings, or settings by name; `settings` is the file of settings.
+    groups_and_names: groups of settings, or names of settings. `settings` is the file of settings.
     """
     names = [name for part in groups_and_names for name in (settings_for(part) or [part])]
     return Taken(tuple(name for name in dict.fromkeys(names) if name not in without), helps)
@@ -69,14 +69,14 @@ FILE = Setting(
     lambda name, value: value,
     "FILE",
 )
-FLAGS = {"size": ("--size", "--resize")}  # others are called as the setting is
+FLAGS = {"size": ("--size", "--resize")}  # all other flags have the name of the setting
 
 
 def expand_settings(command: Callable[..., None], short: Sequence[str] = ()) -> Callable[..., None]:
-    """The command as Typer reads it: with its settings as options of its own.
+    """The command in a form that Typer reads: with one option per setting.
 
-    short: the parameters that `--help` lists, in this order; the others are left to `--help-all`. If empty, all but
-        the settings that few need.
+    short: the parameters that `--help` lists, in this order; the others are left to `--help-all`. If empty, all except
+        rarely used settings are listed.
     """
     hints = get_type_hints(command, include_extras=True)
     taken = {name: kind for name, hint in hints.items() for kind in get_args(hint) if isinstance(kind, Taken)}
@@ -107,7 +107,7 @@ def expand_settings(command: Callable[..., None], short: Sequence[str] = ()) -> 
 
 
 def _parameter(name: str, help: str | None) -> Parameter:
-    """The option of a setting. What it holds is checked where settings are built."""
+    """The option of a setting. Its value is checked where settings are built."""
     each = FILE if name == "settings" else SETTINGS[name]
     flags = FLAGS.get(name, (f"--{name.replace('_', '-')}",))
     panel = None if each.common or each is FILE else each.group
@@ -119,7 +119,7 @@ def _parameter(name: str, help: str | None) -> Parameter:
 
 
 def _hide(parameter: Parameter) -> Parameter:
-    """A parameter that only `--help-all` lists; an argument is always listed."""
+    """A parameter that only `--help-all` lists. Arguments are always listed."""
     kind, *marks = get_args(parameter.annotation)
     option = copy(next(mark for mark in marks if hasattr(mark, "hidden")))
     if not isinstance(option, typer.models.OptionInfo):
@@ -159,11 +159,11 @@ HelpAll = Annotated[
 
 
 def make_spec(model: str, options: Options, *, otherwise: Mode | None = None, several_modes: bool = False) -> ModelSpec:
-    """The `ModelSpec` of options as they are typed; what is not given is taken from the file of settings.
+    """Make a `ModelSpec` from options as typed. Missing ones are taken from the file of settings.
 
     otherwise: the mode of the one stream that is run where neither options nor file imply one. An option that the mode
         does not use is refused.
-    several_modes: whether the command runs several modes where none is given, whatever the file says.
+    several_modes: True if the command runs several modes when none is given, whatever the file says.
     """
     from stmg.models.spec import ModelSpec, add_arguments, read_settings
 
@@ -178,15 +178,15 @@ def make_spec(model: str, options: Options, *, otherwise: Mode | None = None, se
     return ModelSpec(model, add_arguments(saved, {**given, "mode": spec.settings.choose_mode(otherwise)}))
 
 
-# What has to be typed to open a model again as it was opened here, but for what a settings file holds.
+# Options that must be repeated to open a model in the same way, except those that a settings file holds.
 ALL = ("device", "weights", "network", "normalize", "output", "activation", "threshold", "corrector")
 OF_GRAPHS = ("device", "normalize", "output", "activation", "threshold", "corrector")
-"""What holds for any graph file."""
+"""Options that apply to any graph file."""
 OF_EXPORTS = ("device", "corrector")
 OF_CHECKPOINTS = ("network", "activation", "threshold")
-"""What a checkpoint in another folder still needs."""
+"""Options that a checkpoint in another folder still needs."""
 
 
 def format_options(options: Options, names: Sequence[str] = ALL) -> str:
-    """Those of some options that were given, as they are typed."""
+    """Format those of the given options that were set, as typed."""
     return "".join(f" --{name} {shlex.quote(str(options[name]))}" for name in names if name in options)

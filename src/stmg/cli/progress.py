@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-LINE_SECONDS = 10.0  # between lines, without a terminal
+LINE_SECONDS = 10.0  # seconds between lines without a terminal
 
 
 def progress_bar(console: Console) -> Progress:
-    """A bar for tasks added with `add_task(..., status="")`; `status` is a short text beside it."""
+    """A progress bar for tasks added with `add_task(..., status="")`. `status` is a short text beside it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -25,7 +25,7 @@ def progress_bar(console: Console) -> Progress:
 
 
 class ProgressLines(Progress):
-    """Progress in lines, for pipes and files: after the first step, then every ten seconds, later less often."""
+    """Progress as lines, for pipes and files: after the first step, then every ten seconds, later less often."""
 
     def __init__(self, *columns: Any, console: Console) -> None:
         super().__init__(*columns, console=console, disable=True)
@@ -37,7 +37,7 @@ class ProgressLines(Progress):
         before = task.completed
         super().update(task_id, **changes)
         now = time.monotonic()
-        if task.completed < before:  # another task begins
+        if task.completed < before:  # another task has started
             self._started[task_id] = now, 0
         start, first = self._started.setdefault(task_id, (now, before))
         pause = max(LINE_SECONDS, 0.02 * (now - start))  # fewer lines the longer it takes

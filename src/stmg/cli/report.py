@@ -1,4 +1,4 @@
-"""stmg report: one page from the results of other verbs."""
+"""stmg report: one page from the results of other commands."""
 
 from __future__ import annotations
 

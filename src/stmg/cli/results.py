@@ -1,4 +1,4 @@
-"""Results on the screen and on disk, as the verbs that measure leave them."""
+"""Results on the screen and on disk, for all commands that measure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, 
 
 
 def publish(result: Result, out: Path, console: Console, as_json: bool = False) -> int:
-    """Print a result's tables, write it to a folder with the command it came from; the exit code.
+    """Print a result's tables, and write it to a folder with its command. Return the exit code.
 
-    as_json: print the result to standard output as it is in its file, too.
+    as_json: also print the result to standard output, in the format of its file.
     """
     from stmg.evaluation.storage import to_json, write_result
     from stmg.evaluation.tables import result_tables

@@ -1,4 +1,4 @@
-"""stmg segment: a video in; an overlay video, records, a timeline and label images out."""
+"""stmg segment: turn a video into an overlay video, records, a timeline and label images."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stmg.streaming.statistics import Statistics
     from stmg.video.sources import FrameSource, VideoSource
 
-LOST = 1  # exit code when a live source broke off, which is not a mistake of the user
+LOST = 1  # exit code if a live source broke off, which is no mistake of the user
 
 
 def segment(
@@ -120,7 +120,7 @@ def segment(
 
 
 def _check_timing(mode: str, video: VideoSource, pace: bool, delay: int | None) -> None:
-    """Refuse options that do not fit the mode or the source."""
+    """Raise for options that do not fit the mode or the source."""
     if mode == "offline" and video.live and delay is None:
         raise SettingsError("--mode offline looks at frames to come, so a live source needs --delay FRAMES as well")
     if pace and video.live:
@@ -175,7 +175,7 @@ def _make_sinks(
     areas: bool,
     background: str | None,
 ) -> Sink:
-    """The sinks of the outputs named in `save`; `out` is a video, or a folder for several outputs."""
+    """The sinks of the outputs named in `save`. `out` is a video, or a folder for several outputs."""
     from stmg.outputs.choose import OUTPUTS, choose_outputs, make_sinks
     from stmg.outputs.sinks import Sinks
     from stmg.outputs.videos import VIDEO_FORMATS, OverlayVideo

@@ -114,7 +114,7 @@ def serve(
     else:
         chosen = _from_sources(sources or [], fps, given)
         if model is None:
-            raise SettingsError("say which model: --model NAME, or --config FILE with one for each stream")
+            raise SettingsError("no model is given; use --model NAME, or --config FILE with one for each stream")
         spec = make_spec(model, options, otherwise="realtime")
     if record is not None:
         from stmg.serve.config import RecordConfig
@@ -130,22 +130,22 @@ def serve(
 def serve_page(config: ServeConfig, spec: ModelSpec | None, browser: bool = False) -> None:
     """Serve until Ctrl-C.
 
-    spec: the model of all streams; each names its own if None.
-    browser: whether to open the page in one.
+    spec: the model of all streams. None: each stream names its own.
+    browser: open the page in a browser.
     """
     packages = ("fastapi", "uvicorn", "prometheus_client", "starlette", "pydantic")
-    with explain_missing(*packages, why="stmg serve needs packages of its own", extra="serve"):
+    with explain_missing(*packages, why="stmg serve needs more packages", extra="serve"):
         from stmg.serve.run import open_socket, serve, url_of
         from stmg.serve.service import Service
     console = Console()
     with open_socket(config.host, config.port) as listener:
-        config = replace(config, port=listener.getsockname()[1])  # --port 0 leaves it to the system
+        config = replace(config, port=listener.getsockname()[1])  # the system chooses a port for --port 0
         service = Service(config, None if spec is None else lambda stream: spec)
         names = ", ".join(stream.name for stream in config.streams)
         url = url_of(listener)
         console.print(f"serving {escape(names)} at [bold]{url}[/]  (Ctrl-C stops)", soft_wrap=True)
         if browser:
-            webbrowser.open(url)  # it waits for the server: the socket listens already
+            webbrowser.open(url)  # the browser waits for the server, because the socket already listens
         serve(service, listener)
     console.print("stopped")
 
@@ -172,25 +172,25 @@ def _known(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _read(path: Path, given: Mapping[str, object]) -> ServeConfig:
-    """The configuration in a file; options of the command line override it."""
+    """Read the configuration in a file. Command-line options override it."""
     from stmg.serve.config import read_config
 
     return read_config(path, _known(given))
 
 
 def name_of(source: str) -> str:
-    """The name of the stream of a source: that of the file, the host of the URL, or camera-0."""
+    """The name of a source's stream: the name of the file, the host of the URL, or camera-0."""
     shown = hide_credentials(source)
     try:
         text = (urlsplit(shown).hostname or "stream") if "://" in source else source
     except ValueError:
-        raise SettingsError(f"{shown} is no address; give one such as rtsp://[::1]:554/live") from None
+        raise SettingsError(f"{shown} is not an address; give one such as rtsp://[::1]:554/live") from None
     text = text if ":" in source else PurePath(text).stem
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "stream"
 
 
 def _refuse_beside_config(others: Mapping[str, object], options: Options) -> None:
-    """An error for what was given beside a file that says it for each stream."""
+    """Raise for options that belong into the configuration file instead."""
     for flag, value in {**others, **{f"--{name.replace('_', '-')}": value for name, value in options.items()}}.items():
         if value:
             raise SettingsError(f"{flag} cannot be used with --config; write it into the file")

@@ -1,4 +1,4 @@
-"""stmg train: a recipe in, checkpoints out."""
+"""stmg train: turn a recipe into checkpoints."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def train(
         train_recipe(settings, out=folder, machines=machines, on_step=reporter)
     except KeyboardInterrupt:
         reporter.close()
-        after = f" after step {reporter.step}" if reporter.step else ""  # unknown where processes of their own train
+        after = f" after step {reporter.step}" if reporter.step else ""  # unknown if separate processes train
         resumes = (folder / STATE).is_file()
         saved = " and saved; the same command resumes from there" if resumes else "; nothing was saved yet"
         console.print(f"stopped{after}{saved}")
@@ -71,9 +71,9 @@ def train(
 
 
 class StepReporter:
-    """Shows how a run is doing: a bar on a terminal, a line now and then elsewhere.
+    """Shows the progress of a run: a bar on a terminal, occasional lines elsewhere.
 
-    The bar is created with the first report: before that, the reporter may be pickled for another process.
+    The bar is created with the first report, because before that the reporter may be pickled for another process.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class StepReporter:
         if self._progress is None or self._task is None:
             self._progress = progress_bar(Console())
             self._progress.start()
-            # The first step is counted from: it takes longer than others.
+            # Measure the speed after the first step, which is slower than the others.
             self._task = self._progress.add_task("step", total=report.steps, completed=report.step, status="")
         return self._progress, self._task
 

@@ -1,4 +1,4 @@
-"""stmg tune: settings for a model on a video and this machine, from a goal."""
+"""stmg tune: choose settings for a model, a video and this machine by a goal."""
 
 from __future__ import annotations
 
@@ -120,6 +120,6 @@ def tune(
         command = f"stmg segment {video} --model {shlex.quote(best)}{format_options(options, names)}"
         command += f" --settings {shlex.quote(str(out / SETTINGS))}"
         if way.mode == "realtime":
-            command += " --pace"  # without which a file comes faster than any camera
+            command += " --pace"  # without it a file comes faster than any camera
         console.print(f"to use it: {escape(command)}", soft_wrap=True)
     raise typer.Exit(code)
