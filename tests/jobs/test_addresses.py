@@ -68,7 +68,7 @@ def test_a_reason_does_not_repeat_what_is_secret():
 @pytest.mark.parametrize("rest", ["[", "[::1/a.mp4", "host:port/a.mp4", "host:99999/a.mp4", "/a.mp4", "[/list.txt"])
 @pytest.mark.parametrize("use", [lambda address: find_videos([address]), Folder])
 def test_what_is_no_address_is_refused_without_what_is_secret(rest, use):
-    with pytest.raises(SettingsError, match=r"^http://\S+ is no web address; one is like https://") as error:
+    with pytest.raises(SettingsError, match=r"^http://\S+ is not a web address; give one like https://") as error:
         use(f"http://me:secret@{rest}?sig=secret")
     assert "secret" not in str(error.value)
 

@@ -212,7 +212,7 @@ def test_other_mistakes_are_refused(names, tmp_path):
         load(names["checkpoint"], model="mine")
     with pytest.raises(ModelError, match="no checkpoint at nothing"):
         load("nothing")
-    with pytest.raises(ModelError, match="is no checkpoint"):
+    with pytest.raises(ModelError, match="is not a checkpoint"):
         load(tmp_path)
 
 

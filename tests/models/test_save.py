@@ -109,7 +109,7 @@ def test_damaged_checkpoints_are_refused_in_one_line(saved, tmp_path):
     with pytest.raises(ValueError, match="is damaged"):
         stmg.load(folder)
     (folder / CARD).unlink()
-    with pytest.raises(ValueError, match="is no checkpoint"):
+    with pytest.raises(ValueError, match="is not a checkpoint"):
         stmg.load(folder)
     with pytest.raises(ValueError, match="no checkpoint at"):
         find_checkpoint(tmp_path / "nowhere")

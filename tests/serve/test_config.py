@@ -185,5 +185,5 @@ def test_streams_of_the_command_line_are_named_by_their_sources(source, name):
 
 
 def test_an_address_that_is_none_is_said_without_its_password():
-    with pytest.raises(SettingsError, match=r"^rtsp://\[::1/live is no address"):
+    with pytest.raises(SettingsError, match=r"^rtsp://\[::1/live is not an address"):
         name_of("rtsp://user:secret@[::1/live")

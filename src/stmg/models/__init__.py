@@ -1,4 +1,4 @@
-"""Models: their cards and names, loaded, saved and exported."""
+"""Models: their cards and names, and how they are loaded, saved and exported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ModelStore:
-    """Saves and loads for `stmg.pretrained`. It imports what it uses when it is used: exports need no PyTorch."""
+    """Saves and loads for `stmg.pretrained`. Imports are done when needed, because exports work without PyTorch."""
 
     def save(self, model: AcceleratedNetwork | VideoSegmenter, folder: Path, card: Card | None, *, bits: int) -> Path:
         with explain_missing("torch", why="checkpoints need PyTorch", extra="torch"):

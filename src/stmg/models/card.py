@@ -1,4 +1,4 @@
-"""Cards: what weights are and how they are meant to be used, in JSON beside them."""
+"""Cards: the description of weights and of their intended use, in JSON beside them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ SHARED_SETTINGS = ("partial_scale", "fusion", "class_names")
 
 @dataclass(frozen=True)
 class Card:
-    """What a checkpoint is, beside its weights."""
+    """Description of a checkpoint, beside its weights."""
 
     network: str
-    """A network of the package, or any other name for one that the loader is given."""
+    """A network of the package, or any other name for a network that is passed when loading."""
     num_classes: int
     size: tuple[int, int] | None = None
-    """(H, W) it was trained or meant for; others work. None: it is not known."""
+    """(H, W) of training or intended use; other sizes work. None: unknown."""
     class_names: tuple[str, ...] = ()
     palette: tuple[tuple[int, int, int], ...] = ()
     mean: tuple[float, ...] = IMAGENET_MEAN
@@ -41,24 +41,24 @@ class Card:
     blocks: tuple[str, ...] = ()
     output: str | int | None = None
     activation: str | None = None
-    """What a network of one channel gives, logits or probability; None: a test image tells."""
+    """Output of a network with one channel: logits or probability. None: decided on a test image."""
     threshold: float | None = None
-    """The probability above which a pixel is foreground, for a network of one channel; 0.5 if None."""
+    """Probability above which a pixel is foreground, for a network with one channel. None: 0.5."""
     mask_generator: bool = False
     two_weight_sets: bool = False
     distortion_aware: bool = True
-    """Whether block pruning was trained with the distortion bias."""
+    """True if block pruning was trained with the distortion bias."""
     constant_mask: float | None = None
-    """One value that partial frames use instead of the learned spatial mask."""
+    """Constant used by partial frames instead of the learned spatial mask."""
     scheduler: dict[str, object] = field(default_factory=lambda: {"name": "drift"})
     offline: dict[str, object] = field(default_factory=lambda: {"name": "drift", "key_above": 0.6, "longest": 12})
     """The scheduler of offline mode."""
     motion: str = "dis"
     partial_scale: float = SETTINGS["partial_scale"].default
     fusion: float = SETTINGS["fusion"].default
-    """Weight of the warped logits of the frame before in a key frame's."""
+    """Weight of the previous frame's warped logits in those of a key frame."""
     notes: dict[str, object] = field(default_factory=dict)
-    """Data, command, time, figures: whatever whoever made it wants known."""
+    """Anything else worth knowing: data, command, time, figures."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.network, str) or not self.network:
@@ -75,11 +75,11 @@ class Card:
 
     @property
     def normalization(self) -> Normalization:
-        """What the network was trained with."""
+        """Normalization that the network was trained with."""
         return Normalization(self.mean, self.std)
 
     def options(self) -> dict[str, Any]:
-        """How a stream is meant to be segmented, as fields of `Settings`."""
+        """The intended streaming settings, as fields of `Settings`."""
         options: dict[str, Any] = {
             "model_size": self.size,
             "default_schedulers": {
@@ -96,12 +96,12 @@ class Card:
         return options
 
     def settings(self) -> Settings:
-        """How a stream is meant to be segmented."""
+        """The intended streaming settings."""
         return make_settings(self.options())
 
 
 def parse_card(content: Mapping[str, object], path: Path) -> Card:
-    """A card from JSON; `path` is the file that errors name."""
+    """Parse a card from JSON. `path` is the file that errors name."""
     card = build_from_file(Card, content, path, ModelError)
     try:
         card.settings()
@@ -111,10 +111,10 @@ def parse_card(content: Mapping[str, object], path: Path) -> Card:
 
 
 def read_card(folder: Path) -> Card:
-    """The card of a checkpoint folder."""
+    """Read the card of a checkpoint folder."""
     path = folder / CARD
     if not path.is_file():
-        raise ModelError(f"{folder} is no checkpoint: it has no {CARD}")
+        raise ModelError(f"{folder} is not a checkpoint: it has no {CARD}")
     return parse_card(read_mapping(path, ModelError, format=FORMAT), path)
 
 

@@ -1,4 +1,4 @@
-"""Correctors on disk: weights, the graph that runs without PyTorch, and what they are, beside their model."""
+"""Correctors on disk, beside their model: weights, a graph that runs without PyTorch, and a card."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_WIDTH, MAX_SHRINK = 512, 8
 
 @dataclass(frozen=True, kw_only=True)
 class GraphModel:
-    """A graph file, and how it is opened."""
+    """A graph file, and the settings to open it with."""
 
     file: str
     mean: tuple[float, ...]
@@ -41,22 +41,22 @@ class GraphModel:
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectorCard:
-    """What a corrector is."""
+    """Description of a corrector."""
 
     num_classes: int
     width: int
     stages: int = 5
     shrink: int = 1
     size: tuple[int, int]
-    """(H, W) of the frames it was trained on, and that its graph takes."""
+    """(H, W) of the frames that it was trained on, and that its graph takes."""
     macs: int
     params: int
     motion: str
-    """The level of motion that it learned to mend."""
+    """Level of motion that it was trained with."""
     between: bool = True
-    """Whether it helped frames between two computed ones too; if not, offline mode does without."""
+    """True if it also helps frames between two computed ones. Otherwise offline mode does not use it."""
     graph: GraphModel | None = None
-    """The model it is for, where that is a graph file in the same folder."""
+    """The model it belongs to, if that is a graph file in the same folder."""
     notes: Mapping[str, object] = field(default_factory=dict)
     """Model, data, command, time, figures."""
 
@@ -70,12 +70,12 @@ class CorrectorCard:
 
 
 def has_corrector(folder: str | Path) -> bool:
-    """Whether a folder holds one."""
+    """True if a folder holds a corrector."""
     return (Path(folder) / CARD).is_file()
 
 
 def refuse_other_corrector(folder: Path, own: Path | None = None) -> None:
-    """An error where a folder, to which a model is to be written, holds a corrector of another: it took long to train.
+    """Raise if a folder to write a model to holds another model's corrector, which took long to train.
 
     own: the folder of the model's own corrector, if it has one.
     """
@@ -84,7 +84,7 @@ def refuse_other_corrector(folder: Path, own: Path | None = None) -> None:
 
 
 def read_corrector_card(folder: Path) -> CorrectorCard:
-    """The card of a folder's corrector."""
+    """Read the card of a folder's corrector."""
     path = folder / CARD
     if not path.is_file():
         raise ModelError(f"{folder} holds no corrector: it has no {CARD}")
@@ -98,7 +98,7 @@ def read_corrector_card(folder: Path) -> CorrectorCard:
 
 
 def load_corrector(folder: str | Path, engine: Engine | None = None, device: str | None = None) -> Corrector:
-    """The corrector of a folder: its graph, run by an engine, or, where there is none, its weights, run by PyTorch."""
+    """Load the corrector of a folder: its graph for an engine, or its weights for PyTorch if there is no graph."""
     folder = Path(folder)
     card = read_corrector_card(folder)
     graph = folder / GRAPH
@@ -113,7 +113,7 @@ def load_corrector(folder: str | Path, engine: Engine | None = None, device: str
 
 
 def load_corrector_network(folder: Path) -> CorrectorNetwork:
-    """The corrector of a folder as a PyTorch module."""
+    """Load the corrector of a folder as a PyTorch module."""
     import torch
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -128,7 +128,7 @@ def load_corrector_network(folder: Path) -> CorrectorNetwork:
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{folder / WEIGHTS} cannot be read: {error}") from None
     except RuntimeError:
-        raise ModelError(f"{folder / WEIGHTS} is of another corrector than {CARD} says") from None
+        raise ModelError(f"{folder / WEIGHTS} belongs to another corrector than {CARD} describes") from None
     if not all(bool(torch.isfinite(value).all()) for value in module.state_dict().values()):
         raise ModelError(f"the weights in {folder / WEIGHTS} are not finite: adapt again")
     return module
@@ -143,7 +143,7 @@ def describe_corrector(
     graph: GraphModel | None = None,
     notes: Mapping[str, object] | None = None,
 ) -> CorrectorCard:
-    """The card of a corrector for frames of a size."""
+    """Make the card of a corrector for frames of a size."""
     from stmg.gating.measure import count_parameters
     from stmg.runtimes.torch_corrector import count_correction
 
@@ -161,14 +161,14 @@ def describe_corrector(
 
 
 def save_corrector(module: CorrectorNetwork, card: CorrectorCard, folder: Path) -> None:
-    """Write a corrector; the graph where onnx is installed."""
+    """Write a corrector, with its graph if onnx is installed."""
     from importlib.util import find_spec
 
     from stmg.networks.weights import write_tensors
 
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in module.state_dict().items()}
-    (folder / GRAPH).unlink(missing_ok=True)  # of an earlier corrector
+    (folder / GRAPH).unlink(missing_ok=True)  # the graph of an earlier corrector
     with atomic_path(folder / CARD) as card_part, atomic_path(folder / WEIGHTS) as weights_part:
         write_tensors(tensors, weights_part)
         card_part.write_text(json.dumps(asdict(card), indent=2) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Cards of networks and segmenters: what they are and how they are used, read off themselves."""
+"""Make the cards of networks and segmenters from the objects themselves."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from stmg.streaming.schedulers import SCHEDULERS
 from stmg.streaming.settings import Mode, Settings
 
 OWN = "own"
-"""What a card calls a network that is not of the package: whoever loads it passes it."""
+"""Name in a card for a network that is not of the package. It must be passed when loading."""
 
 
 def card_of_network(network: AcceleratedNetwork, card: Card | None = None) -> Card:
-    """A card with what the network itself knows (blocks, head, classes), whatever the one given says of that.
+    """A card with the network's own properties (blocks, head, classes). They override those of the given card.
 
-    Where no card says which size it is meant for, it is that of its example.
+    If the given card has no size, the size of the network's example is used.
     """
     return _describe(network, card, network.example_size)
 
@@ -51,11 +51,11 @@ def _describe(network: AcceleratedNetwork, card: Card | None, size: tuple[int, i
 
 
 def card_of_segmenter(segmenter: VideoSegmenter, card: Card | None = None) -> Card:
-    """A card of its network with its normalization and its streaming settings; the rest as in the one given."""
+    """A card of a segmenter's network, normalization and streaming settings. The rest comes from the given card."""
     runtime, settings = _torch_runtime(segmenter), segmenter.settings
     for name, value in (("mode", settings.mode), ("max_change", settings.max_change), ("delay", settings.delay)):
         if value is not None:
-            raise SettingsError(f"{name} is of a stream, not of a model, and no card holds it; set it when you load")
+            raise SettingsError(f"{name} belongs to a stream, and no card can hold it; set it when you load")
     network = runtime.original
     size = settings.size or settings.model_size or (None if runtime.is_plain else network.example_size)
     return replace(
@@ -76,23 +76,23 @@ def card_of_segmenter(segmenter: VideoSegmenter, card: Card | None = None) -> Ca
 def corrector_of_segmenter(
     segmenter: VideoSegmenter, size: tuple[int, int]
 ) -> tuple[CorrectorNetwork, CorrectorCard] | None:
-    """The corrector that a segmenter runs with, and its card for frames of a size; None if there is none."""
+    """The corrector of a segmenter, with its card for frames of a size; None if there is none."""
     corrector = segmenter.settings.corrector
     if corrector is None:
         return None
     if not isinstance(corrector, TorchCorrector):
-        raise SettingsError("the corrector is not one that stmg adapt trained; set it when you load")
+        raise SettingsError("the corrector was not trained by stmg adapt; set it when you load")
     card = describe_corrector(corrector.module, size, segmenter.settings.motion.name, between=corrector.between)
     return corrector.module, card
 
 
 def network_of_segmenter(segmenter: VideoSegmenter) -> AcceleratedNetwork:
-    """The network as it was before it was optimized for running."""
+    """The network before it was optimized for running."""
     return _torch_runtime(segmenter).original
 
 
 def network_name(network: AcceleratedNetwork) -> str | None:
-    """The name of a network of the package, by its class and the shapes of its tensors; None for any other."""
+    """Name of a network of the package, by its class and the shapes of its tensors; None for other networks."""
     own = {name: value.shape for name, value in network.network.state_dict().items()}
     kind = type(network.network)
     for name in NETWORKS:
@@ -106,20 +106,20 @@ def network_name(network: AcceleratedNetwork) -> str | None:
 def _torch_runtime(segmenter: VideoSegmenter) -> TorchRuntime:
     if not isinstance(segmenter.runtime, TorchRuntime):
         raise ModelError(
-            f"only PyTorch networks are saved and exported; this one is run by {segmenter.runtime.description}"
+            f"only PyTorch networks can be saved and exported; this one is run by {segmenter.runtime.description}"
         )
     return segmenter.runtime
 
 
 def _palette(settings: Settings, num_classes: int) -> tuple[tuple[int, int, int], ...]:
-    """The colors of the classes; none if they are those that every segmenter has by default."""
+    """Colors of the classes; empty for the default colors."""
     if np.array_equal(settings.palette, Settings().palette):
         return ()
     return tuple((int(red), int(green), int(blue)) for red, green, blue in settings.palette[: max(num_classes, 1)])
 
 
 def _scheduler(settings: Settings, mode: Mode) -> dict[str, object]:
-    """The scheduler of a mode; the model's own where that mode cannot honor the one that was given."""
+    """The scheduler of a mode. If the mode cannot use the one that was set, the model's own."""
     scheduler = settings.scheduler if settings.can_run(mode) else None
     scheduler = scheduler or settings.default_schedulers[mode]
     if type(scheduler) not in SCHEDULERS.values():
@@ -137,5 +137,5 @@ def _constant_mask(masking: Masking) -> float | None:
     if masking == Masking():
         return None
     if not isinstance(masking.spatial, str) and masking == Masking(spatial=masking.spatial, gain=masking.gain):
-        return float(masking.spatial)  # no gain counts beside it
+        return float(masking.spatial)  # a gain has no effect on it
     raise SettingsError(f"masking {masking} is an ablation, which no card can hold; set it when you load")

@@ -1,4 +1,4 @@
-"""How far an exported network is from the one it was made from: both run on the same frames."""
+"""Difference of an exported network from its original, both run on the same frames."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from stmg.runtimes.torch import TorchRuntime
 from stmg.streaming.masks import Masks
 from stmg.video.frames import Image
 
-MAX_ERROR = 1e-3  # relative to the largest value; more than rounding explains
-MAX_LABELS = 0.01  # share of the labels: where two classes are all but equal, rounding decides
+MAX_ERROR = 1e-3  # relative to the largest value; rounding stays below this
+MAX_LABELS = 0.01  # share of the labels; rounding may decide between two nearly equal classes
 
 
 class Difference(NamedTuple):
-    """The largest differences on any frame."""
+    """The largest differences over all frames."""
 
     logits: float
-    """Of class logits, relative to the largest."""
+    """Difference of class logits, relative to the largest."""
     features: float
-    """Of features, relative to the largest."""
+    """Difference of features, relative to the largest."""
     labels: float
     """Share of the pixels with another label."""
     masks: float
-    """Of the spatial masks."""
+    """Difference of spatial masks."""
 
     @property
     def is_rounding(self) -> bool:
-        """Whether it is no more than rounding explains."""
+        """True if rounding explains the difference."""
         return max(self.logits, self.features, self.masks) <= MAX_ERROR and self.labels <= MAX_LABELS
 
 
 def compare_export(runtime: TorchRuntime, exported: ExportedRuntime, frames: Sequence[Image]) -> Difference:
-    """PyTorch and an exported network on the same frames: whole and partial, and their masks.
+    """Run PyTorch and an exported network on the same frames: whole frames, partial frames and masks.
 
-    Nothing is warped: that is no part of the graphs, and done to a thirty-second of a pixel outside PyTorch.
+    Nothing is warped, because warping is not part of the graphs, and less exact outside PyTorch.
     """
     if not frames:
         raise SettingsError("there are no frames to compare an export on")
@@ -72,10 +72,10 @@ def compare_export(runtime: TorchRuntime, exported: ExportedRuntime, frames: Seq
 
 
 def _relative(one: NDArray[np.float32], two: NDArray[np.float32]) -> float:
-    with np.errstate(invalid="ignore"):  # of infinities
+    with np.errstate(invalid="ignore"):  # differences of infinities
         return _finite(np.abs(one - two).max() / max(1e-6, np.abs(one).max()))
 
 
 def _finite(difference: np.floating[Any]) -> float:
-    """A difference; what is not a number is more than any, where `max` would leave it out."""
+    """The difference; infinity if it is NaN, which `max` would ignore."""
     return float(difference) if np.isfinite(difference) else math.inf

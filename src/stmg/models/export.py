@@ -1,4 +1,4 @@
-"""Export: a network for video as graphs for other runtimes, compared with PyTorch before it is trusted."""
+"""Export: write a network as graphs for other runtimes, and compare them with PyTorch before use."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from stmg.video.sources import open_video
 
 NOT_FOR_EXPORTING = dict.fromkeys(
     [name for name in settings_for(STREAM) if name != "size"] + ["runtime", "device", "precision", "compile"],
-    "exports are run as whoever loads them says; give it then",
+    "the runtime of an export is chosen when it is loaded; set this then",
 )
-EXPORTED = "exported"  # note of a corrector that is a copy, written with the export of its model
-CHECK_FRAMES = 3  # on which an export is compared with PyTorch
-PARTIAL_FRAMES = 100  # on which the blocks of partial frames are chosen
-CALIBRATION_FRAMES, CALIBRATION_EVERY = 60, 5  # frames for INT8, and how far apart
+EXPORTED = "exported"  # note of a corrector that was copied when its model was exported
+CHECK_FRAMES = 3  # number of frames to compare an export with PyTorch on
+PARTIAL_FRAMES = 100  # number of frames to choose the blocks of partial frames on
+CALIBRATION_FRAMES, CALIBRATION_EVERY = 60, 5  # number of frames for INT8, and the distance between them
 
 Frames = str | Path | Sequence[Image]
 """A video, or images (H, W, 3) of uint8."""
@@ -67,19 +67,19 @@ def export(
     check: Frames | None = None,
     card: Card | None = None,
 ) -> Difference:
-    """Write a network as graphs that run without PyTorch, load them, and compare both on the same frames.
+    """Write a network as graphs that run without PyTorch, and compare both on the same frames.
 
-    model: a name as `stmg.load` takes it, a spec, a network, or a segmenter, whose settings are exported too.
+    model: a name as in `stmg.load`, a spec, a network, or a segmenter, whose settings are exported too.
     to: onnx, or openvino.
-    size: (H, W) of the frames; the model's own if not given.
-    partial: a video or consecutive images, to export partial frames too, for the paper's mode: they all run the same
-        blocks, those that the mask generator keeps on at least half of these frames.
-    int8: a video or images to calibrate INT8 on, which is smaller and faster, and costs accuracy: evaluate it.
-    check: a video or images to compare on; those of `int8` or `partial`, or noise, if not given.
-    card: what should be known of a network besides: class names, colors, normalization, streaming settings.
+    size: (H, W) of the frames. Default: the model's own.
+    partial: a video or consecutive images, to export partial frames too, for the paper's mode. All partial frames run
+        the same blocks: those that the mask generator keeps on at least half of these images.
+    int8: a video or images to calibrate INT8 on. It is smaller and faster, but less accurate: evaluate it.
+    check: a video or images to compare on. Default: those of `int8` or `partial`, or noise.
+    card: further properties of a network: class names, colors, normalization, streaming settings.
 
-    An export that differs by more than rounding explains is a ModelError, unless it is INT8. Until all is well, an
-    earlier export in the same folder stays as it is.
+    Raises ModelError if the export differs by more than rounding explains, unless it is INT8. Until everything
+    succeeds, an earlier export in the same folder stays unchanged.
 
         stmg.export("lite0-camvid", "lite0", to="openvino")
         segmenter = stmg.load("lite0")
@@ -93,7 +93,7 @@ def export(
     set_threads(threads)
     network, card = _network_and_card(model, size, card)
     size = size or card.size or ANY_SIZE
-    if not _holds_copy(folder):  # of a corrector that lies elsewhere: it is written over
+    if not _holds_copy(folder):  # a copy of a corrector may be overwritten
         refuse_other_corrector(folder, corrector)
     is_copy = corrector is None or corrector.resolve() != folder.resolve()
     calibration = None if int8 is None else _read_frames(int8, size, CALIBRATION_FRAMES, CALIBRATION_EVERY)
@@ -107,19 +107,19 @@ def export(
         if int8 is None and not difference.is_rounding:
             parts = ", ".join(f"{name} {value:.1e}" for name, value in difference._asdict().items())
             why = f"the export differs from PyTorch by more than rounding explains ({parts})"
-            raise ModelError(f"{why}: it is not usable")
+            raise ModelError(f"{why}; do not use it")
     return difference
 
 
 def _compare(runtime: TorchRuntime, folder: Path, threads: int | None, frames: Sequence[Image]) -> Difference:
-    """The difference of a network and its export; whatever keeps files of the export open is gone afterwards."""
+    """Compare a network with its export. Close all files of the export afterwards."""
     exported = load(folder, threads=threads).runtime
     assert isinstance(exported, ExportedRuntime)
     return compare_export(runtime, exported, frames)
 
 
 def _holds_copy(folder: Path) -> bool:
-    """Whether a folder is an earlier export, written with a copy of its model's corrector."""
+    """True if a folder is an earlier export with a copy of its model's corrector."""
     is_export = (folder / MANIFEST).exists()
     return is_export and has_corrector(folder) and bool(read_corrector_card(folder).notes.get(EXPORTED))
 
@@ -134,8 +134,8 @@ def _export_corrector(
 ) -> None:
     """Write the corrector of a model, if it has one, beside its graphs and for their frame size.
 
-    source: the folder of the corrector, where the model is a spec.
-    is_copy: whether it stays where it was, too.
+    source: the folder of the corrector, if the model is a spec.
+    is_copy: True if the corrector also stays in its own folder.
     """
     found = None
     if source is not None:
@@ -161,13 +161,13 @@ def _network_and_card(
         return network_of_segmenter(model), card_of_segmenter(model, card)
     if not isinstance(model, AcceleratedNetwork):
         if not isinstance(model, nn.Module):
-            raise ModelError(f"a name, a torch.nn.Module or a segmenter can be exported, not a {type(model).__name__}")
+            raise ModelError(f"export takes a name, a torch.nn.Module or a segmenter, not a {type(model).__name__}")
         model = accelerate(model, torch.zeros(1, 3, *(size or ANY_SIZE), dtype=weight_dtype(model)))
     return model, card_of_network(model, card)
 
 
 def _read_frames(source: Frames | None, size: tuple[int, int], number: int, every: int = 1) -> list[Image]:
-    """Frames at a size: of a video, spread over its first part, or those given; noise if there is no source."""
+    """Read frames at a size: from the first part of a video, or from images. Noise if there is no source."""
     if isinstance(source, str | Path):
         with open_video(source, resize=size, limit=number, every=every) as video:
             return [frame.image for frame in video]

@@ -1,4 +1,4 @@
-"""Graphs of a network in files: whole and partial frames, the mask generator, and the manifest that lists them."""
+"""Graphs of a network in files: whole frames, partial frames and the mask generator, with a manifest."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def export_network(
 ) -> None:
     """Write the graphs of a network at one frame size, as `onnx` or `openvino`, and their manifest.
 
-    partial: frames of a video, to choose the blocks of partial frames on; None: whole frames only.
-    calibration: frames to calibrate INT8 on; the mask generator, which is small, stays in FP32. None: all does.
+    partial: frames of a video to choose the blocks of partial frames on. None: whole frames only.
+    calibration: frames to calibrate INT8 on. The mask generator, which is small, stays in FP32. None: all in FP32.
     """
     check_packages(to, int8=calibration is not None)
     runtime = single_precision(network, card)
     blocks = None if partial is None else choose_blocks(runtime, partial, card.partial_scale)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MANIFEST).unlink(missing_ok=True)  # until it is whole again, it is no export
+    (folder / MANIFEST).unlink(missing_ok=True)  # without a manifest, the incomplete folder is no export
     image = torch.zeros(1, *size, 3, dtype=torch.uint8)
     with torch.no_grad():
         full = runtime.network.full(runtime.prepare(image[0].numpy()))
@@ -94,9 +94,9 @@ def export_network(
 
 
 def choose_blocks(runtime: TorchRuntime, frames: Sequence[Image], scale: float) -> tuple[bool, ...]:
-    """The blocks that partial frames of an export run: those that the mask generator keeps on at least half of a video.
+    """Choose the blocks that partial frames run: those that the mask generator keeps on at least half of the frames.
 
-    Each frame is compared with the one before it, as in the paper: nothing is warped.
+    Each frame is compared with the one before it. As in the paper, nothing is warped.
     """
     if not runtime.has_mask_generator:
         if scale == 1:
@@ -106,16 +106,16 @@ def choose_blocks(runtime: TorchRuntime, frames: Sequence[Image], scale: float) 
             )
         return (True,) * runtime.num_blocks
     if len(frames) < 2:
-        raise SettingsError(f"partial: blocks are chosen on 2 frames or more; got {len(frames)}")
+        raise SettingsError(f"partial: give at least 2 frames to choose blocks on; got {len(frames)}")
     encoded = [runtime.encode(runtime.prepare(frame)) for frame in frames]
     kept = [runtime.compare(before, now, None).keep for before, now in pairwise(encoded)]
     return tuple(bool(share >= 0.5) for share in np.mean(kept, axis=0)) if runtime.num_blocks else ()
 
 
 def check_packages(to: str, *, int8: bool) -> None:
-    """Raise an error if there is no such format, or if a package that it needs is not installed."""
+    """Raise if the format is unknown, or if a package that it needs is missing."""
     if to not in FORMATS:
-        raise SettingsError(f"networks are exported to {' or '.join(FORMATS)}, not to {to!r}")
+        raise SettingsError(f"networks can be exported to {' or '.join(FORMATS)}, not to {to!r}")
     needed = {"onnxscript": "export"}
     if to == "openvino":
         needed |= {"openvino": "export", **({"nncf": "int8"} if int8 else {})}
@@ -125,7 +125,7 @@ def check_packages(to: str, *, int8: bool) -> None:
 
 
 def single_precision(network: AcceleratedNetwork, card: Card) -> TorchRuntime:
-    """A network as its graphs compute it: on the CPU, in FP32."""
+    """A network in the form of its graphs: on the CPU, in FP32."""
     runtime = TorchRuntime(
         network, device="cpu", mean=card.mean, std=card.std, activation=card.activation, threshold=card.threshold
     )
@@ -134,12 +134,12 @@ def single_precision(network: AcceleratedNetwork, card: Card) -> TorchRuntime:
 
 
 class FullGraph(nn.Module):
-    """An image (1, H, W, 3) of uint8 to logits and features: a key frame."""
+    """A key frame: an image (1, H, W, 3) of uint8 to logits and features."""
 
     def __init__(self, runtime: TorchRuntime) -> None:
         super().__init__()
         self.network = runtime.network.network
-        self.run = runtime.network.run  # as a function: the other networks beside this one are no part of the graph
+        self.run = runtime.network.run  # keep only the function: the networks beside this one are not part of the graph
         self.normalize = runtime.normalize
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
@@ -148,7 +148,7 @@ class FullGraph(nn.Module):
 
 
 class PartialGraph(nn.Module):
-    """An image, what changed and the features before to logits and features, with some of the blocks."""
+    """A partial frame: image, spatial mask and previous features to logits and features, with some of the blocks."""
 
     def __init__(self, runtime: TorchRuntime, scale: float, blocks: tuple[bool, ...]) -> None:
         super().__init__()
@@ -192,10 +192,10 @@ class CompareGraph(nn.Module):
 def write_graph(
     module: nn.Module, inputs: Mapping[str, Tensor], outputs: Sequence[str], path: Path, opset: int
 ) -> None:
-    """Write a module as .onnx or, by way of that, as .xml of OpenVINO."""
+    """Write a module as .onnx, or convert that to OpenVINO's .xml."""
     module.eval()
     target = path.with_suffix(".onnx")
-    # The exporter names every package that it would support if it were there.
+    # Silence the exporter, which logs every optional package that is missing.
     with without_warnings_logged(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -210,7 +210,7 @@ def write_graph(
                 external_data=False,
                 verbose=False,
             )
-        except Exception as error:  # exporters have no common kind of error
+        except Exception as error:  # exporters raise all kinds of errors
             raise ModelError(f"{path.stem} cannot be exported: {_first_reason(error)}") from error
     if path.suffix == ".xml":
         openvino = import_openvino()
@@ -220,7 +220,7 @@ def write_graph(
 
 
 def _first_reason(error: BaseException) -> str:
-    """The innermost cause in one line: it names the operation that stands in the way."""
+    """The innermost cause in one line, which names the operation that failed."""
     while error.__cause__ is not None:
         error = error.__cause__
     return first_line(error)

@@ -1,4 +1,4 @@
-"""Models that are loaded once, however many sources and streams use them."""
+"""Loaded models, shared by all sources and streams that use them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Load = Callable[[ModelSpec], VideoSegmenter]
 class LoadedModel:
     """A model that is loaded when it is first needed. All of its segmenters share the weights.
 
-    name: the end of its path that no other model has.
-    spec: what is wanted of it, by whoever asked first.
+    name: the shortest end of its path that no other model has.
+    spec: the first spec that asked for the model.
     """
 
     def __init__(self, name: str, spec: ModelSpec, load: Load = resolve) -> None:
@@ -33,26 +33,26 @@ class LoadedModel:
 
     @property
     def segmenter(self) -> VideoSegmenter:
-        """With the model's own streaming settings."""
+        """A segmenter with the model's own streaming settings."""
         return self._open(None)
 
     def segmenter_for(self, spec: ModelSpec, source_size: Size | None = None, **options: Any) -> VideoSegmenter:
-        """A segmenter for a stream, with the streaming settings of a spec, and options that override these.
+        """A segmenter for a stream, with the streaming settings of a spec. Options override these.
 
-        source_size: of the only source at this time. A network in code may take frames of one size only, so it is
-            built again for a source of another size.
+        source_size: size of the source. A network in code may take frames of one size only, so it is built again for a
+            source of another size.
         """
         model = self._open(source_size)
         streaming = {name: value for name, value in spec.options.items() if not is_for_opening(name)}
         mode = options.get("mode")
         if mode is not None and not spec.settings.can_run(mode):
-            streaming["scheduler"] = None  # it is for another mode; the model's own is used
+            streaming["scheduler"] = None  # it belongs to another mode; use the model's own
         if "default_schedulers" in streaming:
             streaming["default_schedulers"] = {**model.settings.default_schedulers, **streaming["default_schedulers"]}
         return model.another(**{"size": None, **streaming, **options})
 
     def check(self) -> tuple[str, ...]:
-        """Load the model, or at least its code, before the size of any source is known; notes on it."""
+        """Load the model, or only its code while the size of the source is unknown. Return notes on it."""
         if is_user_function(self.spec.name):  # its network may take frames of one size only
             call_user_function(self.spec.name)
             return ()
@@ -76,7 +76,7 @@ class LoadedModels:
         self._models: list[LoadedModel] = []
 
     def get(self, spec: ModelSpec) -> LoadedModel:
-        """The model of a spec, which is not loaded yet if nobody needed it."""
+        """The model of a spec. It is loaded when it is first needed."""
         if spec.settings.size is not None:
             refuse_size(spec)
         with self._lock:
@@ -88,7 +88,7 @@ class LoadedModels:
             return model
 
     def named(self, name: str | None) -> LoadedModel:
-        """The model of this name; the first one if it is None."""
+        """The model of this name. None: the first model."""
         for model in self._models:
             if name in (None, model.name):
                 return model
@@ -99,7 +99,7 @@ class LoadedModels:
         return [model.name for model in self._models]
 
     def _name(self, path: str) -> str:
-        """The end of a path that no other model has; a number is added for the same path with other options."""
+        """The shortest end of a path that no other model has, with a number if only the options differ."""
         parts = Path(path).parts
         ends = [Path(*parts[at:]).as_posix() for at in range(len(parts) - 1, -1, -1)] or [path]
         numbered = (f"{ends[0]} ({number})" for number in range(2, len(self._models) + 3))

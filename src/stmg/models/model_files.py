@@ -1,4 +1,4 @@
-"""Files of a model: those that it is copied with, and those that another result of it would come from."""
+"""Files of a model: those to copy it with, and those that its results depend on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def list_model_files(spec: ModelSpec) -> list[Path]:
-    """The files of a model, all below the folder of the first one; none where it is code."""
+    """The files of a model, all below the folder of the first one; empty for code."""
     if is_code(spec.name) or is_library_name(spec.name):
         return []
     if is_torch_file(spec.name):
@@ -46,7 +46,7 @@ def list_model_files(spec: ModelSpec) -> list[Path]:
 
 
 def list_graph_files(path: Path) -> list[Path]:
-    """A graph file and what belongs to it: the weights of OpenVINO, and those that an ONNX file keeps beside itself."""
+    """A graph file with its weight files: those of OpenVINO, and external data of ONNX."""
     files = [path]
     if path.suffix == ".xml":
         files.append(path.with_suffix(".bin"))
@@ -57,7 +57,7 @@ def list_graph_files(path: Path) -> list[Path]:
 
 
 def list_companion_files(spec: ModelSpec) -> list[Path]:
-    """What a model runs with besides its own files, where it is here: weights, corrector, and the code of a network."""
+    """Existing files that a model uses besides its own: weights, corrector, and the code of a network."""
     files = [] if spec.settings.weights is None else [Path(spec.settings.weights)]
     corrector = spec.options.get("corrector", spec.name)
     if corrector != "none":
@@ -69,13 +69,13 @@ def list_companion_files(spec: ModelSpec) -> list[Path]:
 
 @lru_cache(maxsize=8)
 def _external_names(path: Path, size: int, time: int) -> tuple[str, ...]:
-    """Names of the files that hold weights of an ONNX file; read once while its size and time stay."""
-    why = f"to find the weights that {path} may keep beside itself needs"
+    """Names of the external data files of an ONNX file, cached by its size and time."""
+    why = f"finding the external weights of {path} needs"
     with explain_missing("onnx", why=why, extra="export"):
         import onnx
     try:
         tensors = onnx.load(str(path), load_external_data=False).graph.initializer
-    except Exception as error:  # parsers have no common kind of error
+    except Exception as error:  # parsers raise all kinds of errors
         raise ModelError(f"{path} cannot be read: {first_line(error)}") from error
     entries = (entry for tensor in tensors for entry in tensor.external_data)
     return tuple(sorted({entry.value for entry in entries if entry.key == "location"}))

@@ -1,4 +1,4 @@
-"""Quantization: exported graphs in INT8, by the runtimes' own tools, calibrated on frames of the user's video."""
+"""Quantization of exported graphs to INT8, by the runtimes' own tools, calibrated on frames of the user's video."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from stmg.video.frames import Image, resize_image
 
 Inputs = dict[str, NDArray[np.generic]]
 Batches = list[Inputs]
-"""Inputs of a graph by name, one entry a frame."""
+"""Inputs of a graph by name, one entry per frame."""
 
 
 def quantize(graph: Path, to: str, batches: Batches) -> None:
-    """Replace a graph file, `onnx` or `openvino`, by one in INT8."""
+    """Replace a graph file by an INT8 version. `to` is `onnx` or `openvino`."""
     if not batches:
         raise SettingsError("INT8 needs frames to calibrate on")
     if to == "onnx":
@@ -32,7 +32,7 @@ def quantize(graph: Path, to: str, batches: Batches) -> None:
 
 
 def make_batches(runtime: TorchRuntime, frames: Sequence[Image], size: tuple[int, int], *, partial: bool) -> Batches:
-    """Inputs of a graph on these frames; partial frames get the features of the frame before, half of them new."""
+    """Inputs of a graph on these frames. Partial frames get the features of the frame before, and a mask of 0.5."""
     batches: Batches = []
     before: list[NDArray[np.float32]] | None = None
     for frame in frames:
@@ -49,7 +49,7 @@ def make_batches(runtime: TorchRuntime, frames: Sequence[Image], size: tuple[int
 
 @contextmanager
 def without_warnings_logged() -> Iterator[None]:
-    """Inside, nothing below an error is logged: exporters log much that means little.
+    """Silence log messages below an error: exporters log many harmless warnings.
 
     Logging that the caller had disabled stays disabled, inside and afterwards.
     """
@@ -62,7 +62,7 @@ def without_warnings_logged() -> Iterator[None]:
 
 
 def _quantize_onnx(graph: Path, batches: Batches) -> None:
-    import_onnxruntime()  # first: then it sends no telemetry
+    import_onnxruntime()  # do this first, which turns its telemetry off
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -94,7 +94,7 @@ def _quantize_onnx(graph: Path, batches: Batches) -> None:
 
 
 def _quantize_openvino(graph: Path, batches: Batches) -> None:
-    openvino = import_openvino()  # first: then NNCF sends no telemetry either
+    openvino = import_openvino()  # do this first, which turns off NNCF's telemetry too
     import nncf
 
     model = openvino.Core().read_model(str(graph))

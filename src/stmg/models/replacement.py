@@ -1,4 +1,4 @@
-"""Replacement: an export takes the place of an earlier one in its folder when it is whole, or not at all."""
+"""Replacement: a complete export replaces an earlier one in its folder, an incomplete one never does."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stmg.errors import ModelError
 from stmg.models.correctors import FILES as CORRECTOR_FILES
 from stmg.runtimes.manifest import MANIFEST, read_manifest
 
-_PART = ".export-"  # what folders of unfinished exports begin with
+_PART = ".export-"  # prefix of the folders of unfinished exports
 
 
 @contextmanager
 def replace_export(folder: Path) -> Iterator[Path]:
-    """An empty folder to write an export to, whose files are moved to `folder` when the block ends without an error.
+    """Yield an empty folder to write an export to. Its files move to `folder` if the block ends without an error.
 
     An earlier export and its corrector are removed only then.
     """
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    for left in folder.glob(f"{_PART}*"):  # of an export that was killed
+    for left in folder.glob(f"{_PART}*"):  # folders left by exports that were killed
         shutil.rmtree(left, ignore_errors=True)
     try:
         with tempfile.TemporaryDirectory(prefix=_PART, dir=folder) as part:  # on the same disk
@@ -31,12 +31,12 @@ def replace_export(folder: Path) -> Iterator[Path]:
             _move(Path(part), folder)
     finally:
         if is_new:
-            with suppress(OSError):  # unless something came of it
+            with suppress(OSError):  # the folder is not empty after a successful export
                 folder.rmdir()
 
 
 def _move(part: Path, folder: Path) -> None:
-    """Move files; the manifest goes first and comes last: without it, it is no export."""
+    """Move the files. The manifest is removed first and moved last, because only it makes the folder an export."""
     graphs = _list_graph_files(folder)
     for file in (folder / MANIFEST, *graphs, *(folder / name for name in CORRECTOR_FILES)):
         file.unlink(missing_ok=True)
@@ -45,7 +45,7 @@ def _move(part: Path, folder: Path) -> None:
 
 
 def _list_graph_files(folder: Path) -> list[Path]:
-    """Those of the export in a folder; none where its manifest does not say which they are."""
+    """Graph files of the export in a folder; empty if its manifest cannot be read."""
     try:
         graphs = [folder / graph.file for graph in read_manifest(folder).graphs.values()]
     except ModelError:

@@ -1,4 +1,4 @@
-"""Saving: weights as safetensors and their card as JSON, in a folder or a repository of the Hugging Face Hub."""
+"""Saving: weights as safetensors with their card as JSON, in a folder or a repository of the Hugging Face Hub."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from stmg.streaming.working_size import ANY_SIZE
 def save(
     model: AcceleratedNetwork | VideoSegmenter, folder: str | Path, card: Card | None = None, *, bits: int = 32
 ) -> Path:
-    """Write a checkpoint and return its folder; an older one there stays whole until the new one is.
+    """Write a checkpoint and return its folder. An older checkpoint there stays complete until the new one is.
 
     model: an accelerated network, or a segmenter, whose streaming settings and normalization are saved too.
-    card: what should be known besides; what the model itself knows (blocks, head, classes) is taken from it.
-    bits: of each weight on disk; 16 (half precision) or 8 (with a scale per output channel) make the file smaller.
+    card: further properties. Those that the model itself knows (blocks, head, classes) override it.
+    bits: of each weight on disk. 16 (half precision) or 8 (INT8 with a scale per output channel) make the file smaller.
 
         stmg.load(stmg.save(network, "folder"))  # of a network of your own: stmg.load("folder", model=my_model)
     """
@@ -50,7 +50,7 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {name: value.detach().cpu().clone().contiguous() for name, value in network.state_dict().items()}
     tensors = pack(tensors, bits)
-    # The weights are moved into place first: a card without weights of its own would be worse than the other way.
+    # Move the weights into place first: a new card with old weights would be worse than the reverse.
     with atomic_path(folder / CARD) as card_part, atomic_path(folder / WEIGHTS) as weights_part:
         write_tensors(tensors, weights_part)
         card_part.write_text(card_json(card))
@@ -69,7 +69,7 @@ def push_to_hub(
     token: str | None = None,
     commit_message: str = "Upload a checkpoint of stmg",
 ) -> str:
-    """Save a checkpoint in a repository of the Hub, created if it is not there; its address."""
+    """Save a checkpoint to a repository of the Hub, which is created if necessary. Return its address."""
     with explain_missing("huggingface_hub", why="pushing to the Hub needs", extra="hub"):
         from huggingface_hub import HfApi
     with TemporaryDirectory() as folder:
@@ -78,6 +78,6 @@ def push_to_hub(
         try:
             url = str(api.create_repo(repo_id, private=private, exist_ok=True))
             api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=commit_message)
-        except Exception as error:  # whatever the Hub or the network raises
+        except Exception as error:  # the Hub and the network raise all kinds of errors
             raise ModelError(f"{repo_id} could not be pushed to the Hub: {first_line(error)}") from error
     return url

@@ -1,4 +1,4 @@
-"""What model is wanted, and how it is to run: `ModelSpec`, and the settings files that add to one."""
+"""Which model to run, and how: `ModelSpec`, and the settings files that add to it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from stmg.streaming.values import read_scheduler
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model as a user names it, and the settings that were given for it. `resolve` refuses what it cannot honor."""
+    """A model by its name, and the settings chosen for it. `resolve` raises for settings that it cannot honor."""
 
     name: str
     """Shipped name, folder, Hub id, file (.onnx, .xml, .tflite, .pt, .pt2), torchvision:NETWORK, smp:FOLDER, network
     (ddrnet39), or nets.py:function."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of `Settings` by name; what is not in it is left to the model."""
+    """Fields of `Settings` by name. Missing ones are left to the model."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "options", {key: value for key, value in self.options.items() if value is not None})
@@ -33,21 +33,21 @@ class ModelSpec:
 
     @property
     def settings(self) -> Settings:
-        """The options as settings, with defaults where nothing was given."""
+        """The options as settings, with defaults for missing ones."""
         return make_settings(self.options)
 
     def with_options(self, **options: Any) -> ModelSpec:
-        """The same model with some options given anew; None takes one away."""
+        """The same model with some options replaced. None removes an option."""
         return ModelSpec(self.name, {**self.options, **options})
 
 
 def as_spec(model: ModelSpec | str | Path) -> ModelSpec:
-    """A model as a function takes it: a spec, or a name or path alone."""
+    """Convert a name or path to a spec. A spec is returned unchanged."""
     return model if isinstance(model, ModelSpec) else ModelSpec(str(model))
 
 
 def merge_file(settings: str | Path | Mapping[str, Any] | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a settings file, or of the mapping it holds, with those given beside it, which come first."""
+    """Merge a settings file, or its content as a mapping, with options. The options override it."""
     if settings is None:
         return add_arguments({}, options)
     file = read_options(settings) if isinstance(settings, Mapping) else read_settings(settings)
@@ -55,7 +55,7 @@ def merge_file(settings: str | Path | Mapping[str, Any] | None, options: Mapping
 
 
 def merge_options(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Layers of options as one, the later ones first to count: card, file, arguments. None takes an option away."""
+    """Merge layers of options (card, file, arguments). Later layers override earlier ones; None removes an option."""
     merged: dict[str, Any] = {}
     for layer in layers:
         schedulers = {**merged.get("default_schedulers", {}), **layer.get("default_schedulers", {})}
@@ -66,9 +66,9 @@ def merge_options(*layers: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_arguments(file: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a settings file with the arguments given beside it.
+    """Merge the options of a settings file with arguments, which override them.
 
-    An argument that the mode does not use is an error; a file may be for several modes.
+    Raise for an argument that the mode does not use. A file may be for several modes.
     """
     merged = merge_options(file, arguments)
     mode = merged.get("mode")
@@ -78,7 +78,7 @@ def add_arguments(file: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict
 
 
 def read_settings(path: str | Path) -> dict[str, Any]:
-    """The options in a settings file; errors name the file and what is wrong in it."""
+    """Read the options of a settings file. Errors name the file and the mistake."""
     path = Path(path)
     content = read_mapping(path, SettingsError)
     try:
@@ -88,7 +88,7 @@ def read_settings(path: str | Path) -> dict[str, Any]:
 
 
 def read_options(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a settings file holds, checked; None leaves a setting to the model.
+    """Check and convert the content of a settings file to options. None leaves a setting to the model.
 
     mode: offline
     scheduler: {name: drift, key_above: 0.6, longest: 12}
@@ -96,8 +96,8 @@ def read_options(content: Mapping[str, Any]) -> dict[str, Any]:
     size: [360, 480]
     runtime: openvino
 
-    The scheduler is that of the file's mode, or of every mode if it names none. In files written earlier `offline` is
-    the scheduler of offline mode, and `scheduler` that of online mode. `notes` are for readers.
+    The scheduler applies to the file's mode, or to every mode if the file has none. In older files, `offline` is the
+    scheduler of offline mode and `scheduler` that of online mode. `notes` are for readers.
     """
     allowed = [name for name, each in SETTINGS.items() if each.in_files]
     for name in content:
@@ -118,7 +118,7 @@ def read_options(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_settings(options: Mapping[str, Any], path: str | Path) -> None:
-    """Write the options that are given, in JSON if the name ends in .json, else in YAML."""
+    """Write the options that are set: as JSON if the name ends in .json, otherwise as YAML."""
     path = Path(path)
     content = {name: _plain(value) for name, value in options.items() if value not in (None, {})}
     text = json.dumps(content, indent=2) + "\n"
@@ -133,7 +133,7 @@ def _plain(value: Any) -> Any:
 
 
 def scheduler_fields(scheduler: Scheduler) -> dict[str, object]:
-    """A scheduler as a settings file holds it: its name and its settings."""
+    """A scheduler in the form of a settings file: its name and settings."""
     if not is_dataclass(scheduler) or isinstance(scheduler, type):
-        raise SettingsError(f"{scheduler!r} cannot be written: only the schedulers of stmg have a name and settings")
+        raise SettingsError(f"{scheduler!r} cannot be written; use one of stmg's own schedulers")
     return {"name": scheduler.name, **asdict(scheduler)}

@@ -1,4 +1,4 @@
-"""PyTorch networks behind a spec: checkpoints, networks of the package, and modules of the user's own."""
+"""PyTorch networks behind a spec: checkpoints, networks of the package, and the user's own modules."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from stmg.streaming.working_size import ANY_SIZE
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.normalization import Normalization
 
-NUM_CLASSES = 19  # of a network without weights, as Cityscapes has
+NUM_CLASSES = 19  # of a network without weights, as in Cityscapes
 
 
 def open_torch(spec: ModelSpec, model: object = None) -> tuple[TorchRuntime, dict[str, Any]]:
-    """The runtime of a spec that PyTorch runs, and how it is meant to be run; `model` as in `resolve_network`."""
+    """Open the runtime of a spec in PyTorch, with its intended settings. `model` as in `resolve_network`."""
     settings = spec.settings
     if is_network(spec.name) and settings.weights is None and not settings.untrained:
         raise SettingsError(f"{spec.name} is a network without weights: give it weights, or name a checkpoint")
@@ -63,17 +63,17 @@ def open_torch(spec: ModelSpec, model: object = None) -> tuple[TorchRuntime, dic
         runtime.compile()
     options = card.options()
     if is_code(spec.name):
-        del options["model_size"]  # a size that was given is of one stream, and others may share the network
+        del options["model_size"]  # the size was chosen for one stream; others may share the network
     return runtime, options
 
 
 def resolve_network(
     spec: ModelSpec, model: object = None, *, num_classes: int | None = None, timed: bool = False
 ) -> tuple[AcceleratedNetwork, Card]:
-    """The network behind a spec and its card, to be looked into or exported; one without weights is allowed here.
+    """The network behind a spec with its card, to inspect or export it. It may be without weights.
 
-    model: what a function gave, or the network itself where a checkpoint is of a user's own.
-    num_classes: of a network without weights.
+    model: the object that a function returned, or the user's own network of a checkpoint.
+    num_classes: for a network without weights.
     timed: measure the milliseconds of each block.
     """
     if is_exported(spec.name):
@@ -93,7 +93,7 @@ def resolve_network(
     if not isinstance(network, AcceleratedNetwork):
         network = _accelerate(network, spec, timed)
     elif spec.settings.output is not None:
-        raise SettingsError(f"output cannot be used with {spec.name}: it gives an accelerated network, with its own")
+        raise SettingsError(f"output cannot be used with {spec.name}: its accelerated network already has one")
     normalization = spec.settings.normalize or Normalization()
     card = Card(
         spec.name,
@@ -156,7 +156,7 @@ def _accelerate(network: nn.Module, spec: ModelSpec, timed: bool) -> Accelerated
 
 
 def _make_restore(spec: ModelSpec) -> Callable[[], AcceleratedNetwork]:
-    """Loads the same network once more; an error if its weights are others by then."""
+    """A function that loads the same network again. It raises if the weights have changed."""
     checksum = _checksum(spec)
 
     def restore() -> AcceleratedNetwork:
@@ -168,7 +168,7 @@ def _make_restore(spec: ModelSpec) -> Callable[[], AcceleratedNetwork]:
 
 
 def _checksum(spec: ModelSpec) -> int | None:
-    """Of the file of weights; None for a name, behind which the weights stay what they are."""
+    """Checksum of the file of weights; None for a shipped name, whose weights never change."""
     file = spec.settings.weights or (Path(spec.name) if is_torch_file(spec.name) else Path(spec.name) / WEIGHTS)
     if not file.is_file() or not file.stat().st_size:
         return None
@@ -214,10 +214,10 @@ def load_network(
     size: tuple[int, int] | None = None,
     timed: bool = False,
 ) -> tuple[AcceleratedNetwork, Card]:
-    """The network of a checkpoint with its weights, and its card.
+    """Load the network of a checkpoint with its weights, and its card.
 
-    model: the network itself, with any weights, where the checkpoint is of a user's own.
-    size: (H, W) to count and time its blocks at; the card's if not given.
+    model: the user's own network with any weights, if the checkpoint is of one.
+    size: (H, W) at which to count and time its blocks. Default: the card's.
     """
     folder = find_checkpoint(name)
     card = read_card(folder)
@@ -253,7 +253,7 @@ def load_network(
 
 
 def _as_key(output: str | int | None) -> str | int | None:
-    """An index where it was typed as text: no key or attribute of a module's output is called by a number."""
+    """Convert an index typed as text to a number. Keys and attributes are never numbers."""
     return int(output) if isinstance(output, str) and output.isdecimal() else output
 
 
@@ -273,7 +273,7 @@ def _make_module(spec: ModelSpec, model: object, num_classes: int) -> nn.Module:
 
 
 def load_with_weights(name: str, weights: Path) -> nn.Module:
-    """A network of the package with the weights of a foreign checkpoint, for as many classes as that has."""
+    """Build a network of the package with the weights and the number of classes of a foreign checkpoint."""
     state = read_state_dict(weights)
     two, three = (build(name, number).state_dict() for number in (2, 3))
     state = match_names(state, two)

@@ -1,4 +1,4 @@
-"""Networks of the user's own, named as `file.py:function` or `package.module:function`."""
+"""The user's own networks, named as `file.py:function` or `package.module:function`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stmg.errors import ModelError
 
 
 def call_user_function(name: str) -> object:
-    """Call the function named by `file.py:function` or `package.module:function` and return what it returns."""
+    """Call the function named by `file.py:function` or `package.module:function`, and return its result."""
     source, _, function = name.rpartition(":")
     try:
         module = _import(source)
@@ -25,7 +25,7 @@ def call_user_function(name: str) -> object:
     except SyntaxError as error:
         raise ModelError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
     except UnicodeDecodeError:
-        raise ModelError(f"{source} is no Python file: it is no text in UTF-8") from None
+        raise ModelError(f"{source} is not a Python file: it is not UTF-8 text") from None
     if not callable(getattr(module, function, None)):
         own = {
             name: each for name, each in vars(module).items() if getattr(each, "__module__", None) == module.__name__
@@ -37,7 +37,7 @@ def call_user_function(name: str) -> object:
         inspect.signature(build).bind()
     except TypeError as error:
         raise ModelError(f"{name} is called without arguments: {error}; give them defaults") from None
-    except ValueError:  # of what is not written in Python nothing is known
+    except ValueError:  # functions not written in Python have no signature
         pass
     return build()
 
@@ -72,7 +72,7 @@ def _import(source: str) -> ModuleType:
         raise ModelError(f"{path} does not exist")
     path = path.resolve()
     stat = path.stat()
-    # A name of its own: a user's queue.py must not replace the standard library's. A changed file is another module.
+    # Use a unique name: a user's queue.py must not replace the standard library's. A changed file is another module.
     name = f"stmg_user_{path.stem}_{zlib.crc32(f'{path} {stat.st_mtime_ns} {stat.st_size}'.encode()):08x}"
     if name in sys.modules:
         return sys.modules[name]
@@ -91,7 +91,7 @@ def _import(source: str) -> ModuleType:
 
 
 def _find_neighbors(folder: str) -> None:
-    """Let the modules beside a file be imported: before installed packages, and after the standard library."""
+    """Allow imports of modules beside a file: before installed packages, but after the standard library."""
     if folder not in sys.path:
         library = [at for at, path in enumerate(sys.path) if path and Path(path) == Path(sysconfig.get_path("stdlib"))]
         sys.path.insert(max(library, default=-1) + 1, folder)
