@@ -158,7 +158,7 @@ def test_labels_count_where_there_are_some(model):
 
 
 def test_a_loss_cannot_be_a_goal_without_labels(model, video):
-    with pytest.raises(SettingsError, match=r"lost mIoU needs labels.* give one of changed pixels"):
+    with pytest.raises(SettingsError, match=r"mIoU loss needs labels.* limit changed pixels instead"):
         tune(model, video, Goal(max_loss=1))
 
 

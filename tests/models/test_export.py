@@ -118,7 +118,7 @@ def test_the_blocks_of_partial_frames_are_those_that_half_of_a_video_keeps(netwo
     kept = [runtime.compare(encoded[n], encoded[n + 1], None).keep for n in range(3)]
     votes = [sum(each[block] for each in kept) for block in range(runtime.num_blocks)]
     assert choose_blocks(runtime, frames, 1.0) == tuple(2 * number >= 3 for number in votes)
-    with pytest.raises(SettingsError, match="chosen on 2 frames or more; got 1"):
+    with pytest.raises(SettingsError, match="give at least 2 frames to choose blocks on; got 1"):
         choose_blocks(runtime, frames[:1], 1.0)
 
 
@@ -206,10 +206,18 @@ def test_what_cannot_be_exported_names_what_stands_in_the_way(tmp_path):
     [
         ("small", {"to": "coreml"}, "exported to onnx or openvino, not to 'coreml'"),
         ("small-streets", {"card": Card("small", 11, SIZE)}, "card cannot be used with small-streets"),
-        (stmg.ModelSpec("small", {"precision": "bf16"}), {}, "precision cannot be used with small: exports are"),
-        (stmg.ModelSpec("small", {"runtime": "openvino"}), {}, "runtime cannot be used with small: exports are"),
-        (stmg.ModelSpec("small", {"compile": True}), {}, "compile cannot be used with small: exports are"),
-        (stmg.ModelSpec("small", {"device": "cuda"}), {}, "device cannot be used with small: exports are"),
+        (
+            stmg.ModelSpec("small", {"precision": "bf16"}),
+            {},
+            "precision cannot be used with small: exports do not hold it",
+        ),
+        (
+            stmg.ModelSpec("small", {"runtime": "openvino"}),
+            {},
+            "runtime cannot be used with small: exports do not hold it",
+        ),
+        (stmg.ModelSpec("small", {"compile": True}), {}, "compile cannot be used with small: exports do not hold it"),
+        (stmg.ModelSpec("small", {"device": "cuda"}), {}, "device cannot be used with small: exports do not hold it"),
         (stmg.ModelSpec("small", {"fusion": 0.0}), {}, "fusion cannot be used with small: exports"),
         (colors, {}, "export takes a name, .*, not a function"),
         (stmg.VideoSegmenter(colors), {}, "only PyTorch networks can be saved and exported"),

@@ -170,7 +170,7 @@ def test_what_looks_like_a_path_is_none_of_the_hub(hub, tmp_path):
 
 
 def test_a_black_box_has_no_weights_to_save(tmp_path):
-    with pytest.raises(ModelError, match="only PyTorch networks are saved"):
+    with pytest.raises(ModelError, match="only PyTorch networks can be saved"):
         stmg.VideoSegmenter(colors).save_pretrained(tmp_path)
 
 

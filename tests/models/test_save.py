@@ -226,7 +226,7 @@ def test_what_cannot_be_saved_is_refused(tmp_path, saved):
         stmg.save(tmp_path, network)
     with pytest.raises(ModelError, match=r"not a SmallNet; first: stmg.accelerate"):
         stmg.save(build("small", 5), tmp_path)
-    with pytest.raises(ModelError, match="only PyTorch networks are saved"):
+    with pytest.raises(ModelError, match="only PyTorch networks can be saved"):
         stmg.save(stmg.VideoSegmenter(colors), tmp_path)
 
 

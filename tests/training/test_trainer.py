@@ -114,7 +114,7 @@ def test_a_batch_that_cannot_be_shared(tmp_path):
 def test_one_clip_is_too_few_for_a_batch_norm(tmp_path):
     with pytest.raises(SettingsError, match=r"two clips per process.*frozen_norm=true"):
         run(tiny_recipe(batch=1), tmp_path)
-    with pytest.raises(SettingsError, match=r"two clips per process at least: batch=2 or more$"):
+    with pytest.raises(SettingsError, match=r"at least two clips per process: set batch=2 or more$"):
         run(tiny_recipe(stage="stmg", batch=1, frozen_norm=True, data=street(length=2)), tmp_path)
 
 

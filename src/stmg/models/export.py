@@ -45,7 +45,7 @@ from stmg.video.sources import open_video
 
 NOT_FOR_EXPORTING = dict.fromkeys(
     [name for name in settings_for(STREAM) if name != "size"] + ["runtime", "device", "precision", "compile"],
-    "the runtime of an export is chosen when it is loaded; set this then",
+    "exports do not hold it; set it when you load one",
 )
 EXPORTED = "exported"  # note of a corrector that was copied when its model was exported
 CHECK_FRAMES = 3  # number of frames to compare an export with PyTorch on
