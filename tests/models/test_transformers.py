@@ -141,6 +141,18 @@ def test_a_module_that_gives_queries_is_known_by_its_output(name):
     assert np.array_equal(segmenter.step(frame).labels, expected(model, processor, frame))
 
 
+def test_a_module_that_takes_more_than_the_image_says_what():
+    with pytest.raises(ModelError, match=r"OneFormer is told its task in words; stmg\.load it by its name or folder"):
+        stmg.VideoSegmenter(hf.make_oneformer(), device="cpu")
+
+    class Two(torch.nn.Conv2d):
+        def forward(self, image, depth, scale=1.0, **options):
+            return super().forward(image) * scale
+
+    with pytest.raises(ModelError, match="its forward takes depth too; wrap it in a module"):
+        stmg.VideoSegmenter(Two(3, 4, 3), device="cpu")
+
+
 def test_a_network_of_one_size_computes_frames_of_any():
     segmenter = stmg.VideoSegmenter(hf.make_eomt(), device="cpu")
     assert segmenter.runtime.input_size == (64, 64)

@@ -17,7 +17,7 @@ from stmg.gating.gates import Blend, Gate, Pass, Tap, remove_gates, replace_modu
 from stmg.gating.heads import check_head, find_heads
 from stmg.gating.mask_generator import MaskGenerator
 from stmg.gating.measure import MacCounter, count_parameters, make_noise
-from stmg.gating.outputs import find_logits, find_stated_size
+from stmg.gating.outputs import advise, find_logits, find_stated_size
 from stmg.gating.residual import Block, can_be_skipped, find_blocks, find_named_blocks
 from stmg.pretrained import Pretrained, open_store
 from stmg.streaming.cost import NetworkCost
@@ -289,9 +289,6 @@ def _first_logits(network: nn.Module, example: Tensor, output: str | int | None)
         with torch.no_grad():
             out = network(example.clone())
     except Exception as error:
-        raise ModelError(
-            f"the network does not run on the example of shape {tuple(example.shape)}: {first_line(error)}; "
-            "if it takes images of one size only, give that as size; if its forward takes more than the image, wrap it "
-            "in a module whose forward takes the image alone"
-        ) from error
+        why = f"{first_line(error)}; {advise(network)}"
+        raise ModelError(f"the network does not run on the example of shape {tuple(example.shape)}: {why}") from error
     return find_logits(out, output, example.shape[2:])

@@ -1,8 +1,9 @@
-"""What a network returns, read as class logits; and the size of the images that it takes."""
+"""What a network returns, read as class logits; and what it takes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any
 
 import torch
@@ -79,6 +80,28 @@ def find_stated_size(network: nn.Module) -> Size | None:
             if isinstance(size, tuple | list) and len(size) == 2 and all(isinstance(side, int) for side in size):
                 return size[0], size[1]
     return None
+
+
+def advise(network: nn.Module) -> str:
+    """What to do about a network that fails on an image."""
+    further = ", ".join(_list_further_inputs(network))
+    if "task_inputs" in further:
+        return "OneFormer is told its task in words; stmg.load it by its name or folder, or give a pipeline"
+    if further:
+        return f"its forward takes {further} too; wrap it in a module whose forward takes the image alone"
+    return "if it takes images of one size only, give that as size"
+
+
+def _list_further_inputs(network: nn.Module) -> list[str]:
+    """What a network's forward must be given besides the image, by name; none where its code does not say."""
+    try:
+        first, *others = signature(network.forward).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    if first.kind is Parameter.KEYWORD_ONLY:
+        others = [first, *others]
+    needed = (each for each in others if each.default is Parameter.empty)
+    return [each.name for each in needed if each.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)]
 
 
 def _describe(output: object) -> str:
