@@ -106,9 +106,9 @@ class Pair(NamedTuple):
     image: Any
     masks: Masks
     features: Any
-    """Of the frame before."""
+    """Features of the frame before."""
     labels: Labels
-    """Of the frame before, by the whole network."""
+    """Labels of the frame before, by the whole network."""
     truths: tuple[Labels | None, Labels]
 
 

@@ -30,7 +30,7 @@ class Run:
     """The page that shows the result; programs have a table of their own, by name, on any page."""
     command: tuple[str, ...]
     minutes: float
-    """How long it is expected to take on two cores, exports included."""
+    """Expected duration on two cores, including exports."""
     program: str = ""
     """A module of this folder; empty for a command of stmg."""
     exports: tuple[tuple[str, ...], ...] = ()

@@ -37,7 +37,7 @@ class SmallDisk:
             resource.setrlimit(resource.RLIMIT_FSIZE, (self.size,) * 2)
 
     def make_room(self) -> None:
-        """Enlarge the disk so that everything fits."""
+        """Make the disk large enough for everything."""
         self.size = 1 << 30
         if self.mounted:
             self._mount(f"remount,size={self.size}")
@@ -93,7 +93,7 @@ def fill_disk(moments: int, model: Path, folder: Path, random: Random) -> list[C
 
 
 def _find_problem(ending: Ending) -> str:
-    """What is wrong with the exit of a run that could not write; empty if nothing is."""
+    """Problem with the exit of a run that could not write; empty if there is none."""
     if ending.code != 1:
         return f"code {ending.code}"
     lines = ending.error_lines

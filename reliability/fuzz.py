@@ -29,7 +29,7 @@ LIBRARIES = ("libpng ", "Corrupt JPEG", "Premature end of JPEG")  # print lines 
 
 
 class Outcome(StrEnum):
-    """How a run with a mutated input ended."""
+    """Outcome of a run with a mutated input."""
 
     WORKED = "worked"
     REFUSED = "refused in one line"

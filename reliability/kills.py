@@ -65,7 +65,7 @@ def kill_segment(kills: int, model: Path, folder: Path, random: Random) -> list[
 
 
 def _measure(video: Path, model: Path, out: Path, mode: str) -> float:
-    """Seconds that a run takes if nobody kills it."""
+    """Duration of a run that is not killed, in seconds."""
     ending = start_stmg(segment_command(video, model, out, mode), out.with_name("log")).finish()
     assert ending.code == 0, ending.error
     assert read_outputs(out).shown == SECONDS * RATE

@@ -18,7 +18,7 @@ class Mutation(NamedTuple):
 
     data: bytes
     text: str
-    """What was changed, in words."""
+    """Description of the change."""
     escapes: bool = False
     """True if it names a file outside its folder."""
 

@@ -32,7 +32,7 @@ class Outputs(NamedTuple):
     played: float
     """Time of the last frame of the overlay."""
     problem: str
-    """What is unusable; empty if nothing is."""
+    """Problem that makes the outputs unusable; otherwise empty."""
 
     @property
     def lost(self) -> float:

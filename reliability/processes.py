@@ -72,7 +72,7 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Ending:
-    """How a run ended."""
+    """Ending of a run."""
 
     code: int
     """The exit code; that of a signal is negative."""
@@ -82,7 +82,7 @@ class Ending:
     error: str
     seconds: float
     peak: int
-    """Most resident bytes beyond those of the forking process, polled every few milliseconds."""
+    """Maximum resident bytes beyond those of the forking process, polled every few milliseconds."""
 
     @property
     def error_lines(self) -> list[str]:
@@ -116,7 +116,7 @@ class Run:
         self.pid: int = self._process.pid
 
     def poll(self) -> Ending | None:
-        """How it ended; None while it runs. Kills it when it exceeds a limit."""
+        """The ending; None while the process runs. Kill it when it exceeds a limit."""
         if self._process.is_alive():
             with suppress(psutil.Error):
                 self._peak = max(self._peak, psutil.Process(self.pid).memory_info().rss - self._base)
@@ -134,7 +134,7 @@ class Run:
         return Ending(self._process.exitcode, self._stopped, out, error, spent, self._peak)
 
     def wait(self, seconds: float = math.inf, until: Callable[[], bool] = lambda: False) -> Ending | None:
-        """Wait until it ends, `seconds` have passed or `until` is true; how it ended, if it has."""
+        """Wait until it ends, `seconds` have passed or `until` is true. Return the ending, if there is one."""
         end = time.monotonic() + seconds
         while (ending := self.poll()) is None and time.monotonic() < end and not until():
             time.sleep(POLL)

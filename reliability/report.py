@@ -34,7 +34,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Report:
-    """What a program checked, and on what machine."""
+    """Checks of a program, and the machine they ran on."""
 
     program: str
     command: str

@@ -16,7 +16,7 @@ from reliability.processes import Limits, Run
 
 
 class StreamTrial(NamedTuple):
-    """What streams in parallel threads gave."""
+    """Results of streams in parallel threads."""
 
     streams: int
     frames: int
@@ -64,7 +64,7 @@ class DroppingServer:
 
     @property
     def connections(self) -> int:
-        """How many connections there were so far."""
+        """Number of connections so far."""
         return len((self._log / "stdout.txt").read_text().splitlines())
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Documents as the tests read them: their fenced blocks, and the command lines in those."""
+"""Documents for tests: their fenced blocks, and the command lines in those."""
 
 from __future__ import annotations
 

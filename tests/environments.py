@@ -1,4 +1,4 @@
-"""Environments of their own, with a wheel of stmg and exactly what it requires, made without network."""
+"""Separate environments with a wheel of stmg and exactly its requirements, made without network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exports in tests: PyTorch's list of operations is read once a process, not anew for every graph."""
+"""Exports in tests: PyTorch's list of operations is read once per process, not for every graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graph files as others export them, each a few bytes: ONNX by its helper, TensorFlow Lite by hand."""
+"""Small graph files like those of other exporters: ONNX by its helper, TensorFlow Lite by hand."""
 
 from __future__ import annotations
 

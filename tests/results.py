@@ -1,4 +1,4 @@
-"""Frame results as a segmenter gives them: key frames that were foreseen have no distortion, and carried ones some."""
+"""Frame results like a segmenter's: planned key frames have no distortion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bounded queue keeps order, blocks or drops when it is full, and ends once."""
+"""A bounded queue keeps its order, blocks or drops when full, and ends once."""
 
 from __future__ import annotations
 

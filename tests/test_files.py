@@ -1,4 +1,4 @@
-"""Files: whole or not at all, and values that do not fit are named."""
+"""Files: written completely or not at all; values that do not fit are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One loop from source to sink: everything is written and counted, however the stream ends."""
+"""The pipeline from source to sink: everything is written and counted, however the stream ends."""
 
 from __future__ import annotations
 

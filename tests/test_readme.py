@@ -1,4 +1,4 @@
-"""What the documents show is true: Python snippets run, command lines name verbs, options and recipes that exist."""
+"""Documents: Python snippets run, and command lines use existing commands, options and recipes."""
 
 from __future__ import annotations
 

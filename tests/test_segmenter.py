@@ -1,4 +1,4 @@
-"""The segmenter: one stream, whatever the frames come from, that shares weights but no state with others."""
+"""The segmenter: one stream from any source of frames, sharing weights but no state with others."""
 
 import gc
 import resource
@@ -222,7 +222,7 @@ def test_frames_may_come_in_one_buffer(mode):
 
 
 @pytest.mark.parametrize("mode", ["offline", "online", "realtime"])
-def test_frames_of_opencv_are_read_as_bgr_where_that_is_said(mode):
+def test_frames_of_opencv_are_read_as_bgr_where_color_is_bgr(mode):
     pictures = panning(4, SIZE)
     swapped = [np.ascontiguousarray(picture[:, :, ::-1]) for picture in pictures]
     for source in (swapped, iter(swapped), np.stack(swapped)):
@@ -277,7 +277,7 @@ def test_one_picture_is_not_a_video():
         (np.zeros((48, 64, 3), np.uint8), {}, FrameError),
     ],
 )
-def test_stream_checks_its_arguments_before_the_first_result_is_asked_for(source, options, error):
+def test_stream_checks_its_arguments_before_the_first_result_is_requested(source, options, error):
     with pytest.raises(error):
         VideoSegmenter(colors).stream(source, **options)
 

@@ -1,4 +1,4 @@
-"""Signals that end a process do what Ctrl-C does, unless whoever started it has it ignore them."""
+"""Signals that end a process act like Ctrl-C, unless the parent process had them ignored."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The package: a wheel with all that it needs, which runs where nothing but the base install is."""
+"""The package: a complete wheel that runs with only the base dependencies."""
 
 from __future__ import annotations
 

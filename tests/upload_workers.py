@@ -1,4 +1,4 @@
-"""Stand-ins for what works on an upload; a process of its own imports them by name."""
+"""Fake workers for uploads. The separate process imports them by name."""
 
 from __future__ import annotations
 

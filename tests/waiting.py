@@ -1,4 +1,4 @@
-"""Waiting for what other threads and processes do, however long a busy machine takes over it."""
+"""Waiting for other threads and processes, however slow a busy machine is."""
 
 from __future__ import annotations
 

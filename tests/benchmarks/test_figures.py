@@ -1,4 +1,4 @@
-"""Figures: every measured number of the documents is written from a result."""
+"""Figures: every measured number in the documents comes from a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""History: a result is of the code as it is now as long as no commit has changed what it measured."""
+"""History: a result is current until a commit changes the code that it measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs: one after the other, what is there left out, what is done kept."""
+"""Runs: they execute one after the other, skip results that exist, and keep what is done."""
 
 from __future__ import annotations
 

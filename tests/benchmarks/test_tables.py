@@ -1,4 +1,4 @@
-"""Tables: BENCHMARKS.md and its pages hold what the results say, and say what was not run."""
+"""Tables: BENCHMARKS.md and its pages show the results, and name the runs without one."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_a_model_that_does_not_exist_fails_no_video(videos, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_what_could_be_read_only_in_part_is_said(samples, tmp_path):
+def test_what_could_be_read_only_in_part_is_reported(samples, tmp_path):
     video = clip(tmp_path / "cut.mkv", 60)
     video.write_bytes(video.read_bytes()[: video.stat().st_size * 6 // 10])
     done = run_stmg("batch", video, "-m", samples.model, "-o", tmp_path / "out", "--save", "records")

@@ -30,7 +30,7 @@ def test_a_model_beside_its_base_network_baselines_and_another_network(samples, 
     assert (tmp_path / "benchmark-latency-96x128.png").is_file()
 
 
-def test_what_cannot_be_compared_is_said_in_a_line(samples, tmp_path):
+def test_what_cannot_be_compared_is_reported_in_one_line(samples, tmp_path):
     done = run_stmg("benchmark", samples.model, samples.video, "--frames", 2, "--beside", samples.frames)
     assert done.returncode == 2
     assert "is no export; first: stmg export" in done.stderr

@@ -101,7 +101,7 @@ def test_realtime_with_the_intervals_that_the_network_takes(samples, tmp_path):
         (("small-streets", "street:0-0", "--mode", "offline", "--scheduler", "paper"), "which only online mode does"),
     ],
 )
-def test_what_cannot_be_evaluated_is_said_in_a_line(arguments, message):
+def test_what_cannot_be_evaluated_is_reported_in_one_line(arguments, message):
     done = run_stmg("evaluate", *arguments)
     assert done.returncode == 2
     assert message in done.stderr

@@ -27,7 +27,7 @@ def test_the_number_of_classes_is_for_a_network_without_weights(samples):
     assert is_one_line(done.stderr)
 
 
-def test_why_a_block_is_not_listed_is_said(samples):
+def test_why_a_block_is_not_listed_is_reported(samples):
     text = run_stmg("inspect", "ddrnet23-slim", "--size", "64x128").stdout
     assert "not listed, as the first of its stage, which always runs: layer1.0" in text
     facts = json.loads(run_stmg("inspect", "ddrnet23-slim", "--size", "64x128", "--json").stdout)

@@ -1,4 +1,4 @@
-"""A verb that is told to end does so as by Ctrl-C, and its exit code says by what."""
+"""A signal to end acts like Ctrl-C, and the exit code shows which signal it was."""
 
 import signal
 

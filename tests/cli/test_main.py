@@ -1,4 +1,4 @@
-"""Help, version, and what errors look like: the user's mistake, the machine's trouble, a bug of ours or of theirs."""
+"""Help, version and errors: mistakes of the user, problems of the machine, bugs in stmg or in user code."""
 
 import re
 import subprocess

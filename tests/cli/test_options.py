@@ -1,4 +1,4 @@
-"""Options of the command line are made from the settings and checked where those are."""
+"""Options of the command line are made from the settings, and checked where settings are built."""
 
 import re
 
@@ -100,7 +100,7 @@ def test_the_mode_of_one_stream_follows_from_its_options():
         (("segmnt",), "segmnt"),
     ],
 )
-def test_what_the_command_line_cannot_read_is_said_in_one_line(arguments, message):
+def test_what_the_command_line_cannot_read_is_reported_in_one_line(arguments, message):
     done = run_stmg(*arguments)
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")

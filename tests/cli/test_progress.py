@@ -1,4 +1,4 @@
-"""The progress bar, as it is read on a terminal of 80 columns."""
+"""The progress bar on a terminal of 80 columns."""
 
 import io
 import time

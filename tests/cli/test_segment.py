@@ -1,4 +1,4 @@
-"""segment: what is written in each mode, and what an end before the last frame leaves."""
+"""segment: the outputs of each mode, and those left by an early end."""
 
 import json
 import os
@@ -173,7 +173,7 @@ def test_an_interruption_keeps_what_is_done(samples, tmp_path, number):
     assert count_frames(out / "overlay.mp4") == count_records(out)
 
 
-def test_an_interrupt_is_heard_before_the_source_has_sent_anything(samples, tmp_path):
+def test_an_interrupt_is_noticed_before_the_source_has_sent_anything(samples, tmp_path):
     os.mkfifo(tmp_path / "stream.ts")
     process = start_stmg("segment", tmp_path / "stream.ts", "-m", samples.model, "-o", tmp_path / "out")
     sender = wait_for(lambda: open_sender(tmp_path / "stream.ts"), lambda opened: opened is not None)

@@ -1,4 +1,4 @@
-"""segment: the sources and models it takes, and mistakes in what is given."""
+"""segment: the sources and models that it takes, and mistakes in the arguments."""
 
 import json
 
@@ -57,7 +57,7 @@ def test_a_network_or_any_callable_comes_from_a_file(samples, tmp_path, function
     assert len((tmp_path / "out" / "records.jsonl").read_text().splitlines()) == 4
 
 
-def test_a_mistyped_function_is_told_what_there_is(samples, tmp_path):
+def test_a_mistyped_function_is_answered_with_what_there_is(samples, tmp_path):
     code = tmp_path / "mine.py"
     code.write_text(NETWORKS_OF_A_USER)
     done = run_stmg("segment", samples.frames, "-m", f"{code}:netwrk", "-o", tmp_path / "out")

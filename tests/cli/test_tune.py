@@ -23,14 +23,14 @@ def test_settings_for_a_video_are_chosen_checked_and_used(samples, tmp_path, mon
     assert f"{read_settings(file)['mode']}: 6 frames" in used.stdout
 
 
-def test_a_goal_that_is_no_share_is_said_in_a_line(samples):
+def test_a_goal_that_is_no_share_is_reported_in_one_line(samples):
     done = run_stmg("tune", samples.model, samples.video, "--max-change", "lots")
     assert done.returncode == 2
     assert "--max-change is a share between 0 and 1, such as 2% or 0.02; got 'lots'" in done.stderr
     assert is_one_line(done.stderr)
 
 
-def test_a_video_that_is_not_there_is_said_in_a_line(samples):
+def test_a_video_that_is_not_there_is_reported_in_one_line(samples):
     done = run_stmg("tune", samples.model, "nowhere.mp4")
     assert done.returncode == 2
     assert "nowhere.mp4" in done.stderr

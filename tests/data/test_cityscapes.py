@@ -67,7 +67,7 @@ def test_the_classes_are_the_usual_ones():
     assert len({value for _, value, _ in CLASSES}) == len({color for _, _, color in CLASSES}) == 19
 
 
-def test_wrong_names_and_missing_folders_are_said(tree, tmp_path):
+def test_wrong_names_and_missing_folders_are_reported(tree, tmp_path):
     with pytest.raises(DataError, match="is not Cityscapes"):
         open_cityscapes(tmp_path / "gtFine")
     write(tree / "leftImg8bit_sequence/train/aachen/x_leftImg8bit.png", np.zeros((*SIZE, 3), np.uint8))

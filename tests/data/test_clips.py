@@ -86,7 +86,7 @@ def test_ranks_share_a_step_between_them():
     assert [a + b for a, b in zip(*ranks, strict=True)] == alone
 
 
-def test_nothing_to_train_on_is_said():
+def test_nothing_to_train_on_is_reported():
     with pytest.raises(DataError, match="no labeled frame"):
         clips(videos=())
 

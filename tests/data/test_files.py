@@ -1,4 +1,4 @@
-"""Image and label files: what they claim to be is not believed."""
+"""Image and label files: their headers are not trusted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_folder_of_such_images_says_so(tmp_path) -> None:
     assert "1 images were skipped" in source.damaged
 
 
-def test_of_a_broken_image_only_the_error_is_said(tmp_path, capfd) -> None:
+def test_of_a_broken_image_only_the_error_is_reported(tmp_path, capfd) -> None:
     path = tmp_path / "cut.png"
     Image.new("RGB", (8, 8)).save(path)
     path.write_bytes(path.read_bytes()[:8])

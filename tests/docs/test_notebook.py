@@ -1,4 +1,4 @@
-"""The example notebook runs from top to bottom, and shows what it says."""
+"""The example notebook runs from top to bottom, and shows the outputs that it contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation site: it builds strictly and without network, and its reference is that of the code."""
+"""The documentation site builds strictly and without network, and its reference matches the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every Python and shell block of the documentation runs, page by page, in a folder with what a reader has."""
+"""Every Python and shell block of the documentation runs, page by page, in a folder like a reader's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each part is worth."""
+"""Ablations: the effect of each part."""
 
 import numpy as np
 import pytest

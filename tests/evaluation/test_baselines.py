@@ -1,4 +1,4 @@
-"""Baselines: streams that one would try first."""
+"""Baselines: the simple alternatives to stmg."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The headline table: a model, its base network, baselines, other networks and other runtimes over the same frames."""
+"""The summary table: a model, its base network, baselines, other networks and runtimes over the same frames."""
 
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A stream beside its base network."""
+"""Evaluation of a stream beside its base network."""
 
 from dataclasses import dataclass, replace
 

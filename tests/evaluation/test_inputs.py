@@ -1,4 +1,4 @@
-"""What is measured, in words: whatever labels depend on is said."""
+"""Descriptions of settings name everything that labels depend on."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Realtime is measured as a user gets it, or with a delay that is known beforehand."""
+"""Realtime is measured as a user sees it, or with a fixed simulated delay."""
 
 import time
 from types import SimpleNamespace

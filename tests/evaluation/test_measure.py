@@ -1,4 +1,4 @@
-"""Streams over labeled video, and what they gave and cost."""
+"""Measurements of streams over labeled video: accuracy and cost."""
 
 import numpy as np
 import pytest

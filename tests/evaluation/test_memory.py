@@ -1,4 +1,4 @@
-"""Memory of a process of its own."""
+"""Memory of a separate process."""
 
 import sys
 from functools import partial

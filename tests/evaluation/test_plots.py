@@ -1,4 +1,4 @@
-"""Plots are drawn from fields, and ways that belong together are one line."""
+"""Plots are drawn from fields, and ways that belong together form one line."""
 
 from dataclasses import replace
 

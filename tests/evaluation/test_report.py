@@ -1,4 +1,4 @@
-"""One page, whole in itself."""
+"""The report is one self-contained page."""
 
 from dataclasses import replace
 

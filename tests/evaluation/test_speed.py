@@ -1,4 +1,4 @@
-"""Times in turns, and ratios of the same repeat."""
+"""Times measured in turns, and ratios within a repeat."""
 
 from dataclasses import replace
 

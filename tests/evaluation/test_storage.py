@@ -1,4 +1,4 @@
-"""Results on disk: what is read is what was written, and what does not fit is refused in a line."""
+"""Results on disk: they are read as written, and files that do not fit raise a one-line error."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Tables: the same figures everywhere, readable in a terminal of 80 columns."""
+"""Tables: the same numbers in all formats, readable in a terminal of 80 columns."""
 
 import pytest
 from rich.console import Console

@@ -1,4 +1,4 @@
-"""Tune: replays give the labels of the real thing, the choice follows from the goal, and it is checked elsewhere."""
+"""Tune: replays give the labels of real runs, the goal decides the choice, and other frames check it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Networks that take images of one size only: it is what is given, what they state, or found."""
+"""Networks that take one image size only: the size is given, stated by the network, or found."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Folded and compiled networks give what the network gives."""
+"""Folded and compiled networks give the same output as the original."""
 
 import copy
 from functools import partial

@@ -1,4 +1,4 @@
-"""Videos of the web: known again at each run, and written down without what is secret."""
+"""Videos on the web: recognized in each run, and written down without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches: every video once, whatever happens."""
+"""Batches: every video is done exactly once, whatever fails."""
 
 import json
 import subprocess
@@ -112,7 +112,7 @@ def test_two_runs_do_not_write_to_one_folder_and_one_that_was_killed_does_not_bl
     assert not (tmp_path / LOCK).exists()
 
 
-def test_a_lock_that_was_removed_while_it_was_waited_for_is_taken_anew(tmp_path, monkeypatch):
+def test_a_lock_that_was_removed_while_it_was_waited_for_is_taken_again(tmp_path, monkeypatch):
     """As if the run before had ended between the opening of its lock here and the attempt to take it."""
     take, taken = storage_module._lock, []
 

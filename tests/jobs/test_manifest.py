@@ -1,4 +1,4 @@
-"""The manifest of an output folder: what became of every video of all its runs."""
+"""The manifest of an output folder: the outcome of every video of all its runs."""
 
 import json
 

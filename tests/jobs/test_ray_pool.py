@@ -1,4 +1,4 @@
-"""Batches on Ray: the same labels, whatever happens to the machines."""
+"""Batches on Ray: the same labels, even if machines are lost."""
 
 from __future__ import annotations
 

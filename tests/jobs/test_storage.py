@@ -1,4 +1,4 @@
-"""Image folders in storage: those of a run are replaced, others stay."""
+"""Image folders in storage: those of earlier runs are replaced, other files stay."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Other weights are another task, wherever the model keeps them."""
+"""Changed weights make another task, wherever the model keeps them."""
 
 import sys
 
@@ -61,7 +61,7 @@ def test_what_a_model_runs_with_counts_too(tmp_path):
         assert keys[0] != keys[1], file.name
 
 
-def test_a_damaged_graph_is_said(tmp_path):
+def test_a_damaged_graph_is_reported(tmp_path):
     (tmp_path / "m.onnx").write_bytes(b"\xff\xff\xff no graph")
     with pytest.raises(ModelError, match=r"m.onnx cannot be read"):
         key(name=str(tmp_path / "m.onnx"))

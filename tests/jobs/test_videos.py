@@ -1,4 +1,4 @@
-"""Which videos arguments stand for, and what their outputs are called."""
+"""The videos that arguments stand for, and the names of their outputs."""
 
 import cv2
 import fsspec

@@ -1,4 +1,4 @@
-"""Correctors where packages are missing."""
+"""Correctors when packages are missing."""
 
 import importlib.util
 import sys

@@ -153,7 +153,7 @@ def test_an_export_that_differs_by_more_than_rounding_is_no_export(tmp_path, mon
         (Difference(0, 0, 0, 1), False),
     ],
 )
-def test_rounding_is_told_from_more(difference, expected):
+def test_rounding_is_distinguished_from_more(difference, expected):
     assert difference.is_rounding == expected
 
 

@@ -94,7 +94,7 @@ def test_a_segmenter_that_is_pushed_comes_back_with_its_settings(hub, network):
     assert np.array_equal(again.step(frame).labels, segmenter.step(frame).labels)
 
 
-def test_an_id_is_asked_for_once(hub, network):
+def test_an_id_is_requested_once(hub, network):
     network.push_to_hub("me/streets")
     stmg.load("me/streets", device="cpu")
     stmg.load("me/streets", device="cpu")
@@ -174,7 +174,7 @@ def test_a_black_box_has_no_weights_to_save(tmp_path):
         stmg.VideoSegmenter(colors).save_pretrained(tmp_path)
 
 
-def test_a_model_of_transformers_is_asked_for_once_with_only_what_it_needs(hub):
+def test_a_model_of_transformers_is_requested_once_with_only_what_it_needs(hub):
     folder = hub.root / "them/segformer"
     hugging_face.make_segformer().save_pretrained(folder)
     hugging_face.make_processor("Segformer").save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""An export in the place of an earlier one."""
+"""Replacing an earlier export."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings files come back as they were written, and a mistake in one names the file and what is allowed."""
+"""Settings files are read as written; a mistake names the file and the allowed values."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_mistake_names_the_file_and_what_is_allowed(tmp_path, text, message):
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_is_said_to_be_missing(tmp_path):
+def test_a_missing_file_is_reported_as_missing(tmp_path):
     with pytest.raises(SettingsError, match=r"nowhere\.yaml cannot be read: No such file"):
         read_settings(tmp_path / "nowhere.yaml")
 

@@ -52,7 +52,7 @@ def test_what_is_not_there_is_named(tmp_path):
         call_user_function("nowhere.models:make")
 
 
-def test_a_function_that_needs_arguments_is_said(tmp_path):
+def test_a_function_that_needs_arguments_is_reported(tmp_path):
     path = tmp_path / "wanting_models.py"
     path.write_text("def make(classes):\n    return classes\ndef default(classes=3):\n    return classes\n")
     with pytest.raises(ModelError, match=r"make is called without arguments: missing .*'classes'; give them defaults"):

@@ -1,4 +1,4 @@
-"""Weights of elsewhere are taken over exactly or refused; packed ones come back but for rounding."""
+"""Foreign weights load exactly or raise; packed weights are restored up to rounding."""
 
 import errno
 from pathlib import Path
@@ -173,7 +173,7 @@ def test_what_is_read_is_what_was_written(tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("write", [write_tensors, write_state])
-def test_a_full_disk_is_said_as_the_system_says_it(write):
+def test_a_full_disk_is_reported_in_the_words_of_the_system(write):
     with pytest.raises(OSError, match="No space left") as caught:
         write(WRITTEN, Path("/dev/full"))
     assert caught.value.errno == errno.ENOSPC

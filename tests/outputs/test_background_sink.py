@@ -1,4 +1,4 @@
-"""A background sink writes what it was given, in order, whatever happens to the caller or to one of its sinks."""
+"""A background sink writes all results in order, even if the caller or one of its sinks fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records are whole lines of JSON at any moment, with null for what is not a number."""
+"""Records are complete lines of JSON at any moment, with null for NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sinks: each gets everything though others fail, and a full disk leaves what was written readable."""
+"""Sinks: each gets every result even if others fail, and a full disk leaves the files readable."""
 
 from __future__ import annotations
 

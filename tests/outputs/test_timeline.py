@@ -1,4 +1,4 @@
-"""Timelines: every frame and peak of a run of any length is in them."""
+"""Timelines show every frame and every peak of a run of any length."""
 
 import builtins
 import math

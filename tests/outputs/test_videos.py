@@ -1,4 +1,4 @@
-"""Overlay videos play back, also after a killed process."""
+"""Overlay videos play, even after the process was killed."""
 
 from __future__ import annotations
 

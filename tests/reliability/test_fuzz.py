@@ -1,4 +1,4 @@
-"""Fuzzing: a part of it runs here; and what it is made of tells good endings from bad ones."""
+"""Fuzzing: a small part runs here, and its checks distinguish good endings from bad ones."""
 
 from __future__ import annotations
 

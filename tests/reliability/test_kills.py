@@ -1,4 +1,4 @@
-"""Kills: most of them hit a training that has saved, and one that does not go on from there is found out."""
+"""Kills: most hit a training that has saved, and a training that does not resume is detected."""
 
 from __future__ import annotations
 

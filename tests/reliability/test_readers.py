@@ -1,4 +1,4 @@
-"""Readers of files: whatever JSON or YAML holds, they give a value or an error that a user can mend."""
+"""Readers of files: any JSON or YAML gives a value, or an error that a user can fix."""
 
 from __future__ import annotations
 

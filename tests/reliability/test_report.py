@@ -1,4 +1,4 @@
-"""Report: RELIABILITY.md holds what the programs wrote down, and nothing else."""
+"""Report: RELIABILITY.md shows exactly the reports of the programs."""
 
 from __future__ import annotations
 

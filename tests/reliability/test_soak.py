@@ -1,4 +1,4 @@
-"""Soaking in small: many streams over one model; and a growth that is measured is a failure."""
+"""A short soak test: many streams over one model; growing memory is a failure."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_the_axis_of_the_channels_follows_from_the_size_of_the_image(shape, imag
     assert len(put_channels_first(np.zeros(shape, np.float32), image)) == channels
 
 
-def test_logits_whose_axes_cannot_be_told_are_refused():
+def test_logits_whose_axes_cannot_be_identified_are_refused():
     with pytest.raises(ModelError, match=r"\(C, h, w\); got \(2, 30, 3\) for an image of 96x128"):
         VideoSegmenter(lambda image: np.zeros((2, 30, 3), np.float32)).step(panning(1, SIZE)[0])
 

@@ -1,4 +1,4 @@
-"""Devices of graph files: which engine runs where, with stand-ins for those that this machine does not have."""
+"""Devices of graph files: which engine runs where, with fakes for devices that this machine lacks."""
 
 import re
 import sys
@@ -123,7 +123,7 @@ def test_openvino_runs_on_the_device_of_that_name(monkeypatch, graph, device, na
     assert segmenter.runtime.one_at_a_time == (name != "CPU")
 
 
-def test_what_openvino_chose_is_said(graph):
+def test_what_openvino_chose_is_reported(graph):
     segmenter = stmg.load(graph, runtime="openvino", device="auto", **PLAIN)
     assert segmenter.step(IMAGE).labels.any()
     assert "AUTO (CPU)" in segmenter.runtime.description
@@ -171,7 +171,7 @@ def test_without_litert_the_error_names_its_extra(monkeypatch, tflite):
         stmg.load(tflite, **PLAIN)
 
 
-def test_a_file_that_neither_reads_is_said_once(tmp_path):
+def test_a_file_that_neither_reads_is_reported_once(tmp_path):
     path = tmp_path / "broken.tflite"
     path.write_bytes(b"\xff\xfe no graph" * 20)
     with pytest.raises(ModelError, match=r"broken\.tflite cannot be loaded: \S"):

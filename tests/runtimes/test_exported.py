@@ -134,7 +134,7 @@ def test_an_export_made_before_computes_whole_frames_and_says_to_export_again(fo
         list(earlier.another(scheduler=FixedPeriod(2)).stream(frames))
 
 
-def test_an_export_that_was_written_anew_is_not_mixed_with_the_one_that_is_loaded(folder, tmp_path):
+def test_an_export_that_was_written_again_is_not_mixed_with_the_one_that_is_loaded(folder, tmp_path):
     copied = Path(shutil.copytree(folder, tmp_path / "copied"))
     runtime = stmg.load(copied, threads=1).runtime
     content = json.loads((copied / MANIFEST).read_text())

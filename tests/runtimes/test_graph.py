@@ -68,7 +68,7 @@ def test_a_plain_graph_may_have_channels_last_or_give_labels(network, tmp_path, 
         assert np.mean(theirs.step(frame).labels == expected) > 0.999
 
 
-def test_a_plain_graph_is_normalized_as_told(network, tmp_path):
+def test_a_plain_graph_is_normalized_as_chosen(network, tmp_path):
     path = tmp_path / "plain.onnx"
     example = (torch.zeros(1, 3, *SIZE),)
     torch.onnx.export(network.plain().eval(), example, str(path), dynamo=True, external_data=False, verbose=False)

@@ -1,4 +1,4 @@
-"""Graph files of one channel, of several outputs and of TensorFlow Lite: the right output, read the right way."""
+"""Outputs of graph files: one channel, several outputs, and TensorFlow Lite."""
 
 import numpy as np
 import onnx
@@ -21,7 +21,7 @@ def sigmoid(values):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("is_sigmoid", [False, True])
 @pytest.mark.parametrize("channels_last", [False, True])
-def test_logits_and_probabilities_are_told_apart(tmp_path, engine, is_sigmoid, channels_last):
+def test_logits_and_probabilities_are_distinguished(tmp_path, engine, is_sigmoid, channels_last):
     path = save_one_channel(tmp_path / "one.onnx", sigmoid=is_sigmoid, channels_last=channels_last)
     segmenter = stmg.load(path, runtime=engine, **PLAIN)
     assert segmenter.runtime.activation == ("probability" if is_sigmoid else "logits")

@@ -1,4 +1,4 @@
-"""ONNX Runtime as it is imported: without its telemetry."""
+"""Importing ONNX Runtime turns its telemetry off."""
 
 import os
 import subprocess

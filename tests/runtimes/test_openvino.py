@@ -1,4 +1,4 @@
-"""OpenVINO as it is imported, without its telemetry, and what it says of files that it cannot read."""
+"""Importing OpenVINO turns its telemetry off, and unreadable files raise clear errors."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def test_its_telemetry_is_not_even_set_up(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", READERS)
-def test_a_damaged_file_is_said(tmp_path, suffix):
+def test_a_damaged_file_is_reported(tmp_path, suffix):
     path = tmp_path / f"net{suffix}"
     path.write_bytes(b"\xff\xfe no graph" * 20)
     with pytest.raises(ModelError, match=r"net\.\w+ cannot be loaded: \S"):

@@ -1,4 +1,4 @@
-"""What is served in tests: a small video, through a network that is a function."""
+"""A server for tests: a small video, and a function as the network."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_a_stream_that_is_down_says_so_and_comes_back(browser, network_file, cam
         watched.context.close()
 
 
-def test_the_token_is_asked_for_once(browser, network_file, video):
+def test_the_token_is_requested_once(browser, network_file, video):
     with run_server(make_config(network_file, {"clip": video}, token="correct horse")) as server:
         watched = Watched(browser, server.url)
         page = watched.page

@@ -1,4 +1,4 @@
-"""Channels: everyone gets the newest, whoever is slow misses parts, and nobody is waited for."""
+"""Channels: every viewer gets the newest part, slow viewers miss parts, and no one waits for another."""
 
 import asyncio
 
@@ -54,7 +54,7 @@ def test_a_viewer_that_is_sent_away_gets_nothing_more():
     assert asyncio.run(run()) is None
 
 
-def test_whoever_comes_later_may_begin_with_what_there_is_or_with_what_comes():
+def test_a_later_viewer_may_begin_with_what_there_is_or_with_what_comes():
     channel = Channel()
     first = Viewer([channel])
     channel.publish(b"old")

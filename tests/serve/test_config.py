@@ -1,4 +1,4 @@
-"""Configurations: what is allowed, and that no password leaves them."""
+"""Configurations: allowed values, and errors without passwords."""
 
 import logging
 from pathlib import Path
@@ -160,7 +160,7 @@ def test_models_are_seen_from_the_file(tmp_path, model, expected):
         "- rtsp://u:secret@h/",
     ],
 )
-def test_what_is_wrong_in_a_file_is_said_without_its_passwords(tmp_path: Path, text: str):
+def test_what_is_wrong_in_a_file_is_reported_without_its_passwords(tmp_path: Path, text: str):
     file = tmp_path / "streams.yaml"
     file.write_text(text)
     with pytest.raises(SettingsError) as raised:
@@ -184,6 +184,6 @@ def test_streams_of_the_command_line_are_named_by_their_sources(source, name):
     assert name_of(source) == name
 
 
-def test_an_address_that_is_none_is_said_without_its_password():
+def test_an_address_that_is_none_is_reported_without_its_password():
     with pytest.raises(SettingsError, match=r"^rtsp://\[::1/live is not an address"):
         name_of("rtsp://user:secret@[::1/live")

@@ -1,4 +1,4 @@
-"""Connections that nobody uses are closed; those on which an answer goes on stay."""
+"""Idle connections are closed; those with a running response stay open."""
 
 from __future__ import annotations
 

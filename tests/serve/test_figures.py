@@ -1,4 +1,4 @@
-"""Figures, computed by hand."""
+"""Figures of a live stream, checked against values computed by hand."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A thousand hostile requests: paths, methods, sizes, ids, headers. None is answered with 500, none breaks a stream."""
+"""A thousand hostile requests (paths, methods, sizes, ids, headers) never give a 500 or break a stream."""
 
 from __future__ import annotations
 

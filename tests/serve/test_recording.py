@@ -1,4 +1,4 @@
-"""Recordings: complete segments, no more than allowed, and a full disk stops nothing else."""
+"""Recordings: complete segments within the limits, and a full disk stops nothing else."""
 
 import json
 import os
@@ -99,7 +99,7 @@ def test_what_may_not_be_listed_or_removed_stays_and_stops_nothing(tmp_path: Pat
     assert record(config, 1, step=1.0).state == "recording"
 
 
-def test_what_cannot_be_written_is_said_and_tried_again(tmp_path: Path):
+def test_what_cannot_be_written_is_reported_and_tried_again(tmp_path: Path):
     (tmp_path / "file").touch()
     clock = Clock()
     recorder = SegmentRecorder(RecordConfig(folder=str(tmp_path / "file")), "gate", clock=clock)

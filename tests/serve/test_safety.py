@@ -1,4 +1,4 @@
-"""Who may ask what: host, origin, token."""
+"""Access checks: host, origin, token."""
 
 import pytest
 
@@ -105,7 +105,7 @@ def test_a_browser_is_logged_in_to_several_servers_of_one_host():
     assert [status(guard, "GET", "/api/streams", {**HOST, **cookies}) for guard in guards] == [200, 200]
 
 
-def test_whoever_guesses_is_no_longer_answered_and_others_are():
+def test_who_guesses_tokens_is_no_longer_answered_and_others_are():
     guard = make_guard(token=TOKEN)
     for number in range(MAX_GUESSES):
         assert status(guard, "GET", "/metrics", {**HOST, "authorization": f"Bearer {number}"}) == 401

@@ -88,7 +88,7 @@ def test_every_view_can_be_looked_at_over_one_connection(running):
     assert beside.shape == (96, 256, 3)
 
 
-def test_pictures_are_encoded_once_for_all_and_not_at_all_for_nobody(running):
+def test_pictures_are_encoded_once_for_all_and_not_at_all_without_viewers(running):
     stream = running.service.find("clip")
 
     def encoded_while(frames):

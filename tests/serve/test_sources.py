@@ -1,4 +1,4 @@
-"""Sources: files and streets are played at their own rate, over and over."""
+"""Sources: files and streets are played at their own rate, in a loop."""
 
 import threading
 import time
@@ -39,7 +39,7 @@ def test_a_file_that_is_not_to_start_again_ends(video, tmp_path):
     source.close()
 
 
-def test_closing_wakes_whoever_waits_for_a_frame(tmp_path):
+def test_closing_wakes_who_waits_for_a_frame(tmp_path):
     for name in ("1.png", "2.png"):
         cv2.imwrite(str(tmp_path / name), picture(0))
     source = PlayedFile(lambda: open_video(tmp_path, fps=0.001), False, threading.Event())

@@ -1,4 +1,4 @@
-"""The server as a process: it stops within five seconds of a signal to end, with its files closed."""
+"""The server process stops within five seconds of a signal, with its files closed."""
 
 import json
 import re
@@ -91,7 +91,7 @@ def test_mistakes_are_one_line(arguments, message):
     assert message in done.stderr
 
 
-def test_a_port_that_is_taken_is_said():
+def test_a_port_that_is_taken_is_reported():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = run_stmg("serve", "street:1", "--model", "small-streets", "--port", port)

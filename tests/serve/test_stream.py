@@ -1,4 +1,4 @@
-"""Streams that fail: they say why, come back, and leave the others alone."""
+"""Failing streams report the reason, come back, and do not affect other streams."""
 
 import threading
 import time
@@ -108,7 +108,7 @@ def test_frames_of_a_source_are_not_copied(network_file, tmp_path, monkeypatch):
     assert all(image is frame.image for image, frame in zip(images, Source.frames, strict=True))
 
 
-def test_a_source_that_is_never_there_is_tried_again_and_its_password_is_not_said(network_file):
+def test_a_source_that_is_never_there_is_tried_again_and_its_password_is_not_shown(network_file):
     config = make_config(network_file, {"gate": "tcp://user:secret@127.0.0.1:9/x?key=secret"}, retry_seconds=(0.1, 0.8))
     with run_server(config) as server:
         server.wait(lambda info: info["figures"]["reconnects"] > 1 and info["status"]["state"] == "offline", "gate")
@@ -190,7 +190,7 @@ def test_what_cannot_be_changed_is_refused_and_changes_nothing(running, change):
     assert running.get("/api/streams/clip")["controls"] == before
 
 
-def test_models_of_one_name_are_told_apart_by_their_folders():
+def test_models_of_one_name_are_distinguished_by_their_folders():
     models = LoadedModels(load=lambda spec: None)
     names = ("runs/one/best", "runs/two/best", "/other/two/best", "best", "runs/one/best")
     for name, threads in zip(names, (None, None, None, None, 2), strict=True):

@@ -1,4 +1,4 @@
-"""Uploads: a video comes out as overlay, labels and records; what is too much or no video does not."""
+"""Uploads: a video gives overlay, labels and records; too large files and other formats are refused."""
 
 import io
 import json
@@ -139,7 +139,7 @@ def children():
     ("target", "limits", "reason"),
     [(hang, {"work_minutes": 0.03}, "longer"), (hoard, {"memory_megabytes": 500}, "memory"), (die, {}, "died")],
 )
-def test_a_process_that_takes_too_much_or_dies_is_said_and_is_gone(tmp_path, target, limits, reason):
+def test_a_process_that_takes_too_much_or_dies_is_reported_and_is_gone(tmp_path, target, limits, reason):
     uploads, job = start(tmp_path, target, **limits)
     try:
         failed = wait_for(lambda: uploads.get(job.id), lambda job: job.state == "failed")

@@ -1,4 +1,4 @@
-"""Audits: what anchors measure, by hand; and a budget that follows them, without a label changed if nobody asks."""
+"""Audits: measured values computed by hand, and a budget that follows them only if asked."""
 
 import random
 import time
@@ -103,7 +103,7 @@ def test_online_the_last_labels_warped_are_compared_with_the_key_frame():
     assert results[4].audit.changed > 0
 
 
-def test_a_foreseen_key_frame_is_audited_seldom_and_its_labels_are_the_same():
+def test_a_planned_key_frame_is_audited_seldom_and_its_labels_are_the_same():
     frames = panning(2 + 4 * 2 * AUDIT_PERIOD, step=1)
     segmenter = VideoSegmenter(colors, scheduler=EVERY_FOURTH, fusion=0)
     results = [segmenter.step(frame) for frame in frames]

@@ -1,4 +1,4 @@
-"""Correction: carried frames are mended in every mode, computed ones are left alone."""
+"""Correction: carried frames are corrected in every mode, computed frames stay unchanged."""
 
 from functools import reduce
 from itertools import pairwise
@@ -74,7 +74,7 @@ def test_each_run_of_the_corrector_is_counted_and_audits_run_it_seldom(period, f
 
 
 @pytest.mark.parametrize(("network", "number"), [(colors, 3), (lambda image: colors(image)[:1], 2)])
-def test_a_corrector_of_other_classes_is_refused_where_only_running_the_network_tells(network, number):
+def test_a_corrector_of_other_classes_is_refused_where_only_a_run_of_the_network_shows(network, number):
     painter = Painter()
     painter.num_classes = 4
     with pytest.raises(ModelError, match=f"the corrector is for 4 classes, the network has {number}"):

@@ -1,4 +1,4 @@
-"""Flows: warping brings an older frame onto a newer one, and composed flows warp as one by one."""
+"""Flows: warping maps an older frame onto a newer one, and a composed flow equals its steps."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Masks: the ablations change what they name and nothing else; partial frames have a size that maps fit."""
+"""Masks: each ablation changes only what it names; the size of partial frames fits the maps."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Motion: estimated where it is, trusted where it explains the change, and what it leaves unexplained."""
+"""Motion: what is estimated, when it is trusted, and what it leaves unexplained."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Offline: labels from both sides, in order, whatever the timing."""
+"""Offline: labels from both sides, in order, for any timing."""
 
 import random
 import threading
@@ -96,7 +96,7 @@ def test_nothing_crosses_a_cut():
     assert all(np.array_equal(a.labels, b.labels) for a, b in zip(together, apart, strict=True))
 
 
-def test_a_size_change_and_a_gap_begin_anew():
+def test_a_size_change_and_a_gap_start_over():
     frames = [Frame(image, time=n / 10) for n, image in enumerate(panning(3))]
     late = [Frame(image, time=5 + n / 10) for n, image in enumerate(panning(3))]
     small = [Frame(image, time=5.3 + n / 10) for n, image in enumerate(panning(3, (64, 96)))]

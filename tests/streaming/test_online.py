@@ -1,4 +1,4 @@
-"""The online loop: which frames are computed, what the rest takes from them, and what that costs."""
+"""The online loop: which frames are computed, what the others take from them, and the cost."""
 
 from itertools import pairwise
 
@@ -58,7 +58,7 @@ def test_a_still_video_is_computed_once_until_the_longest_run(plain):
     assert results[1].distortion == 0
 
 
-def test_a_key_frame_that_is_foreseen_looks_for_no_motion(monkeypatch):
+def test_a_key_frame_that_was_planned_looks_for_no_motion(monkeypatch):
     looked = []
     estimate = DisMotion.estimate
     monkeypatch.setattr(DisMotion, "estimate", lambda *views: looked.append(1) or estimate(*views))
@@ -128,7 +128,7 @@ def test_only_generated_masks_are_multiplied(plain, trained_like):
     assert gains == [1.0, 1.5]
 
 
-def test_what_no_audit_can_steer_is_said_where_it_runs(plain):
+def test_what_no_audit_can_steer_is_reported_where_it_runs(plain):
     segmenter = VideoSegmenter(plain, mode="offline", default_schedulers={"online": FixedPeriod(2)}, max_change=0.02)
     with pytest.raises(SettingsError, match="the scheduler fixed has none; use drift"):
         list(segmenter.stream(panning(3, SIZE), mode="online"))

@@ -1,4 +1,4 @@
-"""Realtime: driven with an executor and a clock of the test's own, so that every label is known beforehand."""
+"""Realtime, driven by a test executor and clock, so that every label is known."""
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Schedulers: their levels, by hand."""
+"""Schedulers: levels computed by hand."""
 
 import math
 
@@ -100,7 +100,7 @@ def test_names_and_options_are_checked():
         DriftBudget(key_above=-1)
 
 
-def test_key_frames_that_do_not_depend_on_the_frame_are_foreseen():
+def test_key_frames_that_do_not_depend_on_the_frame_are_planned():
     foreseen = [n for n in range(6) if FixedPeriod(3).foresee(Memory(n))]
     assert foreseen == [2, 3, 4, 5]
     assert SCHEDULERS["always-key"]().foresee(AFTER_FIRST_FRAME)

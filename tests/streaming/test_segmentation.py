@@ -1,4 +1,4 @@
-"""Soft results: the same in every mode where a frame is computed, warped bilinearly and blended where it is not."""
+"""Soft results: equal in every mode on computed frames, warped and blended on the others."""
 
 from concurrent.futures import Future
 

@@ -1,4 +1,4 @@
-"""Settings of a stream: names become objects, and what is not allowed is refused where they are built."""
+"""Settings of a stream: names become objects, and invalid values raise when settings are built."""
 
 import math
 from dataclasses import fields, replace

@@ -1,4 +1,4 @@
-"""OpenCV's threads while several frames are worked on at once."""
+"""Threads of OpenCV while several frames are processed at once."""
 
 import cv2
 import pytest

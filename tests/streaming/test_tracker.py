@@ -1,4 +1,4 @@
-"""The tracker: what carries over from frame to frame, what adds up, and what breaks a stream."""
+"""The tracker: state that passes from frame to frame, accumulated drift, and breaks."""
 
 import numpy as np
 import pytest

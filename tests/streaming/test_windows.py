@@ -1,4 +1,4 @@
-"""Windows: what a frame between two anchors shows, alone or with all others."""
+"""Windows: labels of a frame between two anchors, alone or together with all others."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 

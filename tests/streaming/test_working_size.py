@@ -1,4 +1,4 @@
-"""A stream at a working size computes on small frames and answers at the size it was given, in every mode."""
+"""Working size: a stream computes on small frames and returns results at full size, in every mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""adapt: from the name of any model to a folder that holds it with its corrector."""
+"""adapt: from the name of any model to a folder with the model and its corrector."""
 
 import json
 import sys
@@ -135,7 +135,7 @@ def test_a_corrector_that_is_no_help_is_not_kept(tmp_path, drive):
         ({"size": "large"}, "size"),
     ],
 )
-def test_a_damaged_card_is_said(tmp_path, change, message):
+def test_a_damaged_card_is_reported(tmp_path, change, message):
     card = {"num_classes": 3, "width": 16, "size": [96, 128], "macs": 1, "params": 1, "motion": "dis"}
     (tmp_path / "corrector.json").write_text(json.dumps({**card, **change}))
     with pytest.raises(ModelError, match=message):
@@ -163,7 +163,7 @@ def test_a_graph_is_copied_with_the_weights_beside_it(tmp_path):
     assert [path.name for path in list_graph_files(tmp_path / "net.onnx")] == ["net.onnx", "net.onnx.data"]
 
 
-def test_a_missing_package_is_said_before_anything_is_opened(tmp_path, monkeypatch):
+def test_a_missing_package_is_reported_before_anything_is_opened(tmp_path, monkeypatch):
     graph = save_one_channel(tmp_path / "net.onnx", sigmoid=False)
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingPackageError) as error:

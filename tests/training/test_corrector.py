@@ -1,4 +1,4 @@
-"""The stage of a corrector: its colors, and training that goes on from another one."""
+"""The stage of a corrector: color changes, and training from an existing corrector."""
 
 from dataclasses import replace
 
@@ -50,7 +50,7 @@ def test_one_of_other_classes_or_too_dear_is_refused(tmp_path):
     assert check_start(start, 3, None, SIZE) is start
 
 
-def test_a_folder_without_a_corrector_is_one_line_and_none_starts_anew(tmp_path):
+def test_a_folder_without_a_corrector_is_one_line_and_none_starts_over(tmp_path):
     command = ("adapt", "small-streets", "--out", tmp_path / "out", "--corrector")
     done = run_stmg(*command, tmp_path, "--on", "street:1-1")
     assert (done.returncode, is_one_line(done.stderr), "holds no corrector" in done.stderr) == (2, True, True)

@@ -1,4 +1,4 @@
-"""How a corrector is trained on videos without labels, and resumed."""
+"""Training of a corrector on videos without labels, and its resumption."""
 
 import json
 import shutil
@@ -143,7 +143,7 @@ def test_no_more_pairs_are_watched_and_reported_than_can_be_kept(tmp_path, monke
     assert [(each.done, each.total) for each in watched if each.phase == "watching"] == [(10, 16), (20, 16)]
 
 
-def test_it_learns_to_mend_what_motion_leaves(tmp_path):
+def test_it_learns_to_correct_what_motion_leaves(tmp_path):
     adapted = train_corrector(
         VideoSegmenter(by_darkness, motion="none"),
         videos(),

@@ -1,4 +1,4 @@
-"""Pairs to learn from: found along clips, stored in files."""
+"""Pairs of frames to learn from: found in clips, stored in files."""
 
 import errno
 
@@ -28,7 +28,7 @@ def test_fewer_pairs_than_a_batch_are_sampled_again(tmp_path):
     assert len(store.sample(5, 4, np.random.default_rng(0))[0]) == 4
 
 
-def test_a_disk_without_room_for_all_pairs_is_said_before_any_is_written(tmp_path, monkeypatch):
+def test_a_disk_without_room_for_all_pairs_is_reported_before_any_is_written(tmp_path, monkeypatch):
     files = []
 
     def full(file, *extent):

@@ -1,4 +1,4 @@
-"""Processes: interrupts wait for a step, and errors of other processes come back as they were."""
+"""Processes: interrupts wait for the end of a step, and errors of other processes are restored."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Resuming: an interrupted run ends with the weights of an uninterrupted one, whatever interrupted it."""
+"""Resuming: an interrupted run ends with the weights of an uninterrupted one."""
 
 import json
 import math
@@ -130,7 +130,7 @@ def test_a_folder_belongs_to_one_recipe(tmp_path):
         run(tiny_recipe(steps=2), tmp_path)
 
 
-def test_a_damaged_or_foreign_state_is_said_in_one_line(tmp_path):
+def test_a_damaged_or_foreign_state_is_reported_in_one_line(tmp_path):
     recipe = tiny_recipe(steps=2, save_every=1)
     run(recipe, tmp_path)
     state = torch.load(tmp_path / "state.pt", weights_only=True)

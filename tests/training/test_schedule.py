@@ -45,6 +45,6 @@ def test_the_papers_sgd():
     assert optimizer.param_groups[0]["momentum"] == 0.9
 
 
-def test_nothing_to_train_is_said():
+def test_nothing_to_train_is_reported():
     with pytest.raises(TrainingError, match="every weight is frozen"):
         make_optimizer(nn.Linear(2, 2).requires_grad_(False), Optimizer())

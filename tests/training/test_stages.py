@@ -1,4 +1,4 @@
-"""The stages: what they evaluate, draw and save."""
+"""The stages: evaluation, pictures and checkpoints."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Training runs: they learn, keep the best, can be started from Python, and say what is wrong."""
+"""Training runs: they learn, keep the best weights, start from Python, and report problems."""
 
 import json
 from contextlib import nullcontext
@@ -125,7 +125,7 @@ def test_one_clip_is_too_few_for_a_batch_norm(tmp_path):
         Machines(device="cpu", precision="fp16"),
     ],
 )
-def test_machines_that_are_not_there_are_said_in_one_line(tmp_path, machines):
+def test_machines_that_are_not_there_are_reported_in_one_line(tmp_path, machines):
     with pytest.raises(SettingsError, match=r"abacus|fp16") as caught:
         train(tiny_recipe(), out=tmp_path, machines=machines)
     assert "\n" not in str(caught.value)
@@ -142,7 +142,7 @@ def test_a_run_starts_from_a_checkpoint_by_its_folder_or_its_name(tmp_path):
         run(tiny_recipe(pretrained="nowhere"), tmp_path / "nowhere")
 
 
-def test_a_split_that_is_not_there_is_said_before_the_first_step_and_may_be_left_out_later(tmp_path):
+def test_a_split_that_is_not_there_is_reported_before_the_first_step_and_may_be_left_out_later(tmp_path):
     with pytest.raises(DataError, match="test"):
         run(tiny_recipe(data=street(val="test")), tmp_path)
     run(tiny_recipe(data=street(val="val"), steps=2), tmp_path)

@@ -1,4 +1,4 @@
-"""No test of a source may leave a thread behind."""
+"""Fixture: no test of a source may leave a thread behind."""
 
 from __future__ import annotations
 

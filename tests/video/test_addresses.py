@@ -1,4 +1,4 @@
-"""Addresses: whatever their user names, passwords and queries look like, none of them is shown."""
+"""Addresses: user names, passwords and queries are never shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames: whatever holds an image becomes RGB bytes, or is refused with the reason."""
+"""Frames: any image becomes RGB bytes, or raises an error with the reason."""
 
 import av
 import numpy as np
@@ -22,7 +22,7 @@ def test_numpy_torch_and_pyav_give_the_same_picture():
         assert np.array_equal(as_frame(value).image, IMAGE)
 
 
-def test_frames_of_opencv_are_bgr_where_that_is_said():
+def test_frames_of_opencv_are_bgr_where_color_is_bgr():
     swapped = np.ascontiguousarray(IMAGE[:, :, ::-1])
     with_alpha = np.dstack([swapped, IMAGE[:, :, 0]])
     for value in (swapped, IMAGE[:, :, ::-1], with_alpha, torch.from_numpy(swapped).permute(2, 0, 1)):
@@ -52,7 +52,7 @@ def test_images_of_pil_of_every_mode():
         as_frame(image.convert("F"))
 
 
-def test_an_opened_video_gives_frames_as_opencv_shows_them_if_asked(tmp_path):
+def test_an_opened_video_gives_frames_as_opencv_shows_them_on_request(tmp_path):
     path = clip(tmp_path / "clip.mp4", 2)
     with open_video(path) as video, open_video(path, color="bgr") as for_opencv:
         for rgb, bgr in zip(video, for_opencv, strict=True):

@@ -1,4 +1,4 @@
-"""Opening: a pipe that stalls is given up after a while, and Ctrl-C is heard meanwhile."""
+"""Opening: a stalled pipe times out, and Ctrl-C interrupts the wait."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_pipe_that_sends_nothing_is_given_up(tmp_path: Path, fifo: Path, monke
 
 
 @alone
-def test_an_interrupt_is_heard_while_a_pipe_stalls(tmp_path: Path) -> None:
+def test_an_interrupt_is_noticed_while_a_pipe_stalls(tmp_path: Path) -> None:
     path = tmp_path / "stream.ts"
     os.mkfifo(path)
     sender = threading.Thread(target=interrupt_opening)

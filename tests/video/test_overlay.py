@@ -1,4 +1,4 @@
-"""Overlays: labels and masks show where they are, and nowhere else."""
+"""Overlays: labels and masks are drawn exactly where they are."""
 
 import numpy as np
 

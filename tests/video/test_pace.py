@@ -1,4 +1,4 @@
-"""A paced source delivers frames at their own times by a clock of the test's own, and skips what nobody came for."""
+"""A paced source delivers frames at their own times by a test clock, and skips late frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random access: each frame is the one that streaming gives, however it is rotated or coded."""
+"""Random access: each frame equals the one from streaming, for any rotation or codec."""
 
 from __future__ import annotations
 

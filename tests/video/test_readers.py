@@ -1,4 +1,4 @@
-"""Readers: folders of images, single ones, and cameras."""
+"""Readers: folders of images, single images, and cameras."""
 
 from __future__ import annotations
 

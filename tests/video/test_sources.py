@@ -1,4 +1,4 @@
-"""Sources: which frames are handed out, the thread that decodes them ahead, and mistakes explained."""
+"""Sources: the frames they deliver, the decoding thread, and clear errors."""
 
 from __future__ import annotations
 

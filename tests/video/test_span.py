@@ -1,4 +1,4 @@
-"""Spans: what a reading of the whole video gives, from the middle."""
+"""Spans: frames from the middle of a video equal those of reading all of it."""
 
 import numpy as np
 import pytest

@@ -25,7 +25,7 @@ class Field(NamedTuple):
 
 
 def is_record(hint: Any) -> bool:
-    """Whether a type is a dataclass or a named tuple."""
+    """True if a type is a dataclass or a named tuple."""
     return isinstance(hint, type) and (is_dataclass(hint) or (issubclass(hint, tuple) and hasattr(hint, "_fields")))
 
 

@@ -114,7 +114,7 @@ def make_alpha(result: FrameResult) -> NDArray[np.uint8]:
     """The probability of the foreground, (H, W), 0 to 255. A network with several classes is an error."""
     if result.probability is None:
         raise SettingsError(
-            "alpha and cutout show the foreground of networks with one channel; this one tells several classes apart, "
+            "alpha and cutout show the foreground of networks with one channel; this one has several classes, "
             "which overlay and labels show"
         )
     alpha: NDArray[np.uint8] = cv2.convertScaleAbs(result.probability, alpha=255)

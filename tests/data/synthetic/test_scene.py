@@ -1,4 +1,4 @@
-"""Rendered streets: the same everywhere, exactly labeled, coherent in time, and with all that a street has."""
+"""Rendered streets: reproducible everywhere, exactly labeled, coherent in time, and with every class."""
 
 import pickle
 from functools import cache
