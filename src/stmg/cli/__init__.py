@@ -212,7 +212,7 @@ def _explain(error: Exception) -> tuple[str | None, int]:
 
 
 def _explain_usage(error: Any) -> str:
-    """What the command line could not read, and where its help is."""
+    """Describe an error in the command line, and point to its help."""
     message = " ".join(error.format_message().split()).removesuffix(".")
     context = getattr(error, "ctx", None)
     return message if context is None else f"{message}; see {context.command_path} --help"

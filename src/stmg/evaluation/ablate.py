@@ -105,7 +105,7 @@ def ablate(
             # Only a drift budget can be steered. Switch steering off everywhere, so that rows differ in nothing else.
             unsteered = each_segmenter.another(max_change=None)
             if key not in known:
-                steppers = [apply_way(way, unsteered) for way in _seeded(trial, seeds)]
+                steppers = [apply_way(way, unsteered) for way in _vary_seed(trial, seeds)]
                 known[key] = [measure_stream(stepper, dataset, split, subject.size) for stepper in steppers]
             settings = describe_settings(apply_way(trial.way, unsteered))
             rows.append(_mean_row(trial.way, known[key], settings))
@@ -151,26 +151,28 @@ def list_trials(segmenter: VideoSegmenter) -> list[Trial]:
     ]
     if not segmenter.runtime.has_mask_generator:
         return [base, *ours]
-    full_scale = _paper(REUSE, "pruned and reused, partial frames at full scale", partial_scale=1.0)
-    generated = _paper(MASKS, "m_sp as generated (gain 1)", masking={"gain": 1.0})
-    at_random = _paper(MASKS, "random block pruning", masking={"pruning": "random"})
+    full_scale = _paper_trial(REUSE, "pruned and reused, partial frames at full scale", partial_scale=1.0)
+    generated = _paper_trial(MASKS, "m_sp as generated (gain 1)", masking={"gain": 1.0})
+    at_random = _paper_trial(MASKS, "random block pruning", masking={"pruning": "random"})
     other_scale = segmenter.settings.partial_scale < 1 and segmenter.runtime.input_size is None  # exports have one size
     return [
         *([at_random._replace(is_random=True)] if segmenter.runtime.fixed_blocks is None else []),
-        _paper(MASKS, "random spatial masking", masking={"spatial": "random"})._replace(is_random=True),
-        _paper(MASKS, "uniform blending (m_sp = m_avg)", masking={"spatial": "uniform"}),
-        _paper(MASKS, "uniform blending (m_sp = 0.5)", masking={"spatial": 0.5}),
+        _paper_trial(MASKS, "random spatial masking", masking={"spatial": "random"})._replace(is_random=True),
+        _paper_trial(MASKS, "uniform blending (m_sp = m_avg)", masking={"spatial": "uniform"}),
+        _paper_trial(MASKS, "uniform blending (m_sp = 0.5)", masking={"spatial": 0.5}),
         *([generated] if own.spatial == "adaptive" and own.gain != 1 else []),
-        _paper(MASKS, describe_masking(own)),
-        _paper(SCHEDULES, "distortion-aware (γ = 0.95)"),
+        _paper_trial(MASKS, describe_masking(own)),
+        _paper_trial(SCHEDULES, "distortion-aware (γ = 0.95)"),
         *(
-            _paper(SCHEDULES, f"distortion-aware (γ = {gamma})", scheduler={"name": "paper", "after_partial": gamma})
+            _paper_trial(
+                SCHEDULES, f"distortion-aware (γ = {gamma})", scheduler={"name": "paper", "after_partial": gamma}
+            )
             for gamma in (0.9, 0.5)
         ),
-        _paper(SCHEDULES, "fixed (R = 2)", scheduler={"name": "fixed", "period": 2}),
+        _paper_trial(SCHEDULES, "fixed (R = 2)", scheduler={"name": "fixed", "period": 2}),
         base,
-        _paper(REUSE, "per-frame pruning, nothing reused", scheduler="per-frame")._replace(is_timed=True),
-        _paper(REUSE, "pruned and reused")._replace(is_timed=True),
+        _paper_trial(REUSE, "per-frame pruning, nothing reused", scheduler="per-frame")._replace(is_timed=True),
+        _paper_trial(REUSE, "pruned and reused")._replace(is_timed=True),
         *([full_scale._replace(is_timed=True)] if other_scale else []),
         *ours,
         *(_two_levels(Level.PARTIAL, 3, motion) for motion in ("none", "dis")),
@@ -181,7 +183,7 @@ def _trial(table: str, title: str, settings: Mapping[str, Any], *, is_timed: boo
     return Trial(table, Way(kind="ablation", title=title, settings=settings), is_timed=is_timed)
 
 
-def _paper(table: str, title: str, **settings: object) -> Trial:
+def _paper_trial(table: str, title: str, **settings: object) -> Trial:
     return _trial(table, title, {**PAPER_SETTINGS, **settings})
 
 
@@ -194,7 +196,7 @@ def _two_levels(between: Level, period: int, motion: str, fusion: float = 0.0) -
     return _trial(OURS, title, {"scheduler": scheduler, "corrector": None, "motion": motion, "fusion": fusion})
 
 
-def _seeded(trial: Trial, seeds: int) -> Iterator[Way]:
+def _vary_seed(trial: Trial, seeds: int) -> Iterator[Way]:
     settings: Mapping[str, Any] = trial.way.settings
     for seed in range(seeds if trial.is_random else 1):
         seeded = {"masking": {**settings["masking"], "seed": seed}} if "masking" in settings else {}

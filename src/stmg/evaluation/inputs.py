@@ -108,7 +108,7 @@ def check_classes(subject: Subject, num_classes: int | None, dataset: Dataset) -
 
 
 def count_classes(subject: Subject) -> int | None:
-    """How many classes a model has; None if it gives labels, from which that cannot be known."""
+    """Number of classes of a model; None if it returns labels, which do not show it."""
     segmenter = subject.segmenter
     if segmenter.class_names:
         return len(segmenter.class_names)

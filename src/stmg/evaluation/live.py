@@ -63,7 +63,7 @@ def run_live(
 
 
 def _fill_dropped(answered: Sequence[FrameResult], number: int) -> list[FrameResult]:
-    """What was on the screen at each frame of a video. A dropped frame costs nothing."""
+    """The result on the screen at each frame of a video. A dropped frame costs nothing."""
     own = {result.index: result for result in answered}
     shown: list[FrameResult] = []
     for index in range(number):

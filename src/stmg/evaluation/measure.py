@@ -157,7 +157,7 @@ class Measurements:
 
     meters: dict[Way, Meter]
     stepped: dict[Way, Times]
-    """Of ways that are stepped frame by frame."""
+    """Times of ways that run frame by frame."""
     passes: dict[Way, Times]
     """Wall times over whole passes: of offline, and of the ways that it is compared with."""
     live: dict[Way, Live]
@@ -228,7 +228,7 @@ def measure_ways(
 
 
 def count_frames(streams: Sequence[Stream], num_frames: int, repeats: int, base_passes: bool = True) -> int:
-    """How many frames `measure_ways` reports in all."""
+    """Total number of frames that `measure_ways` reports."""
     counts = {"online": repeats, "offline": 1, "realtime": 1}
     own = sum(counts[stream.way.mode] for stream in streams)
     return num_frames * (own + repeats * len(_list_passes(streams, base_passes)))

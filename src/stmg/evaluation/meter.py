@@ -36,7 +36,7 @@ class Meter:
         self.counts = ConfusionMatrix(num_classes)
         self.levels: Counter[Level] = Counter()
         self.costs: list[Cost | None] = []
-        """Of each frame; None where it cannot be counted."""
+        """Cost of each frame; None if it cannot be counted."""
         self.kept_shares: list[float] = []
         """Share of the blocks that ran, of each partial frame."""
 
@@ -59,7 +59,7 @@ class Meter:
 
     @property
     def cost(self) -> Cost | None:
-        """Of a mean frame; None where it cannot be counted."""
+        """Cost of a mean frame; None if it cannot be counted."""
         return mean_cost(self.costs)
 
     @property

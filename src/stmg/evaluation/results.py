@@ -67,7 +67,7 @@ class EvaluationResult(Result):
     truth_consistency: float | None
     """Temporal consistency of the true labels, to compare that of the streams with."""
     motion: dict[str, int]
-    """How many frames of the first stream had each kind of motion."""
+    """Number of frames of the first stream with each kind of motion."""
     frames: tuple[FrameRecord, ...]
     """The frames of the first stream, up to `MAX_RECORDS`."""
     paper_protocol: PairScores | None = None
@@ -123,7 +123,7 @@ class BenchmarkResult(Result):
     source: str
     repeats: int
     warning: str
-    """That other processes disturbed the times; empty if none did."""
+    """A warning if other processes disturbed the times; otherwise empty."""
     sizes: tuple[SizeBenchmark, ...]
 
 
@@ -161,7 +161,7 @@ class Goal:
     """Maximum share of the pixels, 0 to 1, whose label differs from that of the network on every frame."""
     target_fps: float | None = None
     max_latency_ms: float | None = None
-    """Of 95 % of the frames."""
+    """Maximum latency of 95 % of the frames."""
 
     def __post_init__(self) -> None:
         if self.max_change is not None:  # parsed like the setting of that name, which may be text such as 2%
@@ -199,9 +199,9 @@ class TuneResult(Result):
     source: str
     size: Size
     frames: int
-    """How many the settings were chosen on."""
+    """Number of frames that the settings were chosen on."""
     checked_frames: int
-    """How many others the choice was checked on."""
+    """Number of other frames, which the choice was checked on."""
     rate: float | None
     """FPS of the source; None if unknown."""
     runtime: str

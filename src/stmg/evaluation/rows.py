@@ -20,7 +20,7 @@ def percent(share: float) -> float | None:
 
 
 def percent_change(value: float | None, base: float | None) -> float | None:
-    """How far a value is from another, in percent of that; None if either is missing."""
+    """Difference of a value from a base, in percent of the base; None if either is missing."""
     return None if value is None or not base else 100 * (value / base - 1)
 
 

@@ -31,7 +31,7 @@ class Times:
 
     repeats: list[list[float]] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
-    """Of the frames of one repeat; they are the same in each."""
+    """Levels of the frames of one repeat. All repeats have the same."""
     costs: list[Cost | None] = field(default_factory=list)
     walls: list[float] = field(default_factory=list)
     """Wall time of each repeat in milliseconds, of a way that works on several frames at once; else empty."""
@@ -58,7 +58,7 @@ class Times:
         return [ms for repeat in self.repeats for ms, at in zip(repeat, self.levels, strict=True) if at is level]
 
     def cost(self) -> Cost | None:
-        """Of a mean frame; None where it cannot be counted."""
+        """Cost of a mean frame; None if it cannot be counted."""
         return mean_cost(self.costs)
 
     def relative_to(self, base: Times, extra_ms: float = 0.0) -> Timing:

@@ -47,7 +47,7 @@ def result_tables(result: Result) -> list[TextTable]:
 
 
 def benchmark_tables(result: BenchmarkResult, run: SizeBenchmark) -> list[TextTable]:
-    """Of one size: accuracy and speed; latency; cost; each level; whole passes; realtime."""
+    """The tables of one size: accuracy and speed; latency; cost; each level; whole passes; realtime."""
     tables = [speed_table(result, run), _latency_table(result, run), _cost_table(run), _level_table(run)]
     tables += [_pass_table(result, run)] if run.passes else []
     return tables + live_tables(run)

@@ -80,7 +80,7 @@ def ratio(value: float | None) -> str:
 
 
 def change(value: float | None, base: float | None, digits: int = 2) -> str:
-    """How far a figure is from another, in percent of that, with its sign."""
+    """Signed difference of a value from a base, in percent of the base."""
     changed = percent_change(value, base)
     return NOTHING if changed is None else f"{changed:+.{digits}f} %"
 

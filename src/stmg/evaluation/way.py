@@ -84,7 +84,7 @@ class Way:
 
     @property
     def mode(self) -> Mode:
-        """How frames are handed over; online, one by one, if the kind is not a mode."""
+        """The mode to run in; online for kinds that are not modes."""
         if self.intervals is not None:
             return "realtime"
         return self.kind if self.kind in ("offline", "realtime") else "online"

@@ -1,4 +1,4 @@
-"""What a network returns, read as class logits; and what it takes."""
+"""Inputs and outputs of networks: find the class logits in an output, and the inputs besides the image."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Size = tuple[int, int]
 
 QUERY_CLASSES, QUERY_MASKS = "class_queries_logits", "masks_queries_logits"
 """The fields by which outputs of Mask2Former, MaskFormer, OneFormer and EoMT are known."""
-MASK2FORMER_SIZE = (384, 384)  # at which its own post-processing adds up masks, whatever the size of the image
+MASK2FORMER_SIZE = (384, 384)  # its own post-processing adds up masks at this size, for images of any size
 
 
 def find_logits(output: Any, key: str | int | None = None, size: Sequence[int] | None = None) -> Tensor:
-    """The class logits (N, C, h, w) in whatever a network returns: a tensor, a dict, a tuple, a model output.
+    """The class logits (N, C, h, w) in the output of a network: a tensor, a dict, a tuple, a model output.
 
     key: of the logits in it, where they are named.
     size: (H, W) of the image.
@@ -49,7 +49,7 @@ def find_logits(output: Any, key: str | int | None = None, size: Sequence[int] |
 
 
 def gives_queries(output: object) -> bool:
-    """Whether an output holds queries, each with a class and a mask, as the universal models of transformers do."""
+    """True if an output holds queries, each with a class and a mask, as the universal models of transformers do."""
     return all(getattr(output, field, None) is not None for field in (QUERY_CLASSES, QUERY_MASKS))
 
 
@@ -83,7 +83,7 @@ def find_stated_size(network: nn.Module) -> Size | None:
 
 
 def advise(network: nn.Module) -> str:
-    """What to do about a network that fails on an image."""
+    """Advice for a network that fails on an image."""
     further = ", ".join(_list_further_inputs(network))
     if "task_inputs" in further:
         return "OneFormer is told its task in words; stmg.load it by its name or folder, or give a pipeline"
@@ -93,7 +93,7 @@ def advise(network: nn.Module) -> str:
 
 
 def _list_further_inputs(network: nn.Module) -> list[str]:
-    """What a network's forward must be given besides the image, by name; none where its code does not say."""
+    """Names of the inputs that a network's forward needs besides the image; empty if its code does not show them."""
     try:
         first, *others = signature(network.forward).parameters.values()
     except (TypeError, ValueError):

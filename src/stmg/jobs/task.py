@@ -37,7 +37,7 @@ MODES = ("offline", "online")  # realtime depends on the speed of the machine
 
 @dataclass(frozen=True, kw_only=True)
 class BatchSettings:
-    """How the videos of a batch are segmented, and which outputs are written."""
+    """Settings of a batch: model, mode and outputs."""
 
     spec: ModelSpec
     mode: str = "offline"

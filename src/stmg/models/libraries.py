@@ -39,7 +39,7 @@ def _open_torchvision(network: str, name: str) -> LibraryModel:
     try:
         weights = models.get_model_weights(network).DEFAULT
         module = models.get_model(network, weights=weights, progress=False)
-    except Exception as error:  # whatever the download or the disk raises
+    except Exception as error:  # the download or the disk may raise anything
         raise ModelError(f"{name} could not be loaded: {first_line(error)}") from error
     transforms = weights.transforms()
     edges = list(transforms.resize_size)
@@ -56,7 +56,7 @@ def _open_smp(place: str, name: str) -> LibraryModel:
     folder = find_checkpoint(place)
     try:
         module = smp.from_pretrained(str(folder), encoder_weights=None)  # else it would download others first
-    except Exception as error:  # whatever the files make smp raise
+    except Exception as error:  # smp may raise anything for such files
         raise ModelError(f"{name} could not be loaded: {first_line(error)}") from error
     try:
         encoder = dict(module.config)["encoder_name"]
@@ -83,7 +83,7 @@ def _import(module: str, name: str, package: str) -> Any:
 
 
 class ExportedProgram(nn.Module):
-    """What torch.export saved. It is as it was exported, for training or not."""
+    """A module saved by torch.export. It stays in the mode, training or not, that it was exported in."""
 
     def __init__(self, program: Any) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ def _open_file(path: Path) -> nn.Module:
         try:
             with _weights_only():
                 return ExportedProgram(torch.export.load(path))
-        except Exception as error:  # whatever the file makes torch raise
+        except Exception as error:  # torch may raise anything for such a file
             raise ModelError(f"{path} cannot be read by torch.export.load: {first_line(error)}") from error
     try:
         with warnings.catch_warnings():

@@ -37,7 +37,7 @@ class ModelSpec:
         return make_settings(self.options)
 
     def with_options(self, **options: Any) -> ModelSpec:
-        """The same model with some options replaced. None removes an option."""
+        """Return the model with some options replaced. None removes an option."""
         return ModelSpec(self.name, {**self.options, **options})
 
 

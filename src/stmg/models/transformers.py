@@ -20,7 +20,7 @@ Size = tuple[int, int]
 
 SHAPE = (9, 16)  # of the video that a model is meant for, where its processor states one side alone
 PROCESSORS = ("preprocessor_config.json", "processor_config.json")
-TASK = "the task is semantic"  # what OneFormer is told
+TASK = "the task is semantic"  # the prompt of OneFormer
 
 
 class LibraryModel(NamedTuple):
@@ -28,7 +28,7 @@ class LibraryModel(NamedTuple):
 
     network: nn.Module
     normalization: Normalization | None = None
-    """What it was trained with; None if nothing says so."""
+    """Normalization that it was trained with; None if unknown."""
     size: Size | None = None
     """(H, W) it is meant for; None if nothing says so."""
     class_names: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class ImageNetwork(nn.Module):
     """A network whose forward takes RGB images alone: colors are swapped and tokens added here.
 
     bgr: whether the network takes blue first.
-    tokens: (1, length), what OneFormer is told to do.
+    tokens: (1, length), the prompt of OneFormer.
     """
 
     def __init__(self, network: nn.Module, bgr: bool, tokens: Tensor | None) -> None:
@@ -69,7 +69,7 @@ def open_transformers(folder: Path, name: str) -> LibraryModel:
             tokenizer = library.AutoTokenizer.from_pretrained(folder, **options) if is_told else None
         except ImportError as error:  # a package that this model alone needs
             raise ModelError(f"{name} cannot be loaded: {first_line(error)}") from error
-        except Exception as error:  # whatever the files make transformers raise
+        except Exception as error:  # transformers may raise anything for such files
             raise ModelError(f"{name} cannot be loaded by transformers: {first_line(error)}") from error
     missing = sorted(set(report["missing_keys"]) & {key for key, _ in network.named_parameters()})
     if missing:
@@ -114,7 +114,7 @@ def _read_kind(folder: Path, name: str) -> str:
 
 
 def _read_normalization(processor: Any) -> Normalization:
-    """Of RGB values from 0 to 1, which the processor may not scale to that."""
+    """Normalization for RGB values from 0 to 1. The processor may use another scale."""
     scale = processor.rescale_factor * 255 if processor.do_rescale else 255.0
     scale = 1.0 if abs(scale - 1) < 1e-6 else scale
     mean, std = ((0.0,) * 3, (1.0,) * 3)

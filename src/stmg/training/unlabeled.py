@@ -39,7 +39,7 @@ class UnlabeledClip:
     motion: MotionEstimator
 
     def for_offline(self) -> UnlabeledClip:
-        """The same frames with the flows of offline mode."""
+        """A copy of the clip with the flows of offline mode."""
         motion = self.motion.for_offline()
         if motion is self.motion:
             return self

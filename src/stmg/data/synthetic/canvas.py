@@ -33,7 +33,7 @@ class Outline(NamedTuple):
 
 
 class Canvas:
-    """What a pinhole camera sees. Pixels are (R, G, B, class): one write sets both, so they cannot disagree.
+    """The image of a pinhole camera. Pixels are (R, G, B, class): one write sets both, so they cannot disagree.
 
     World axes are x right, y up, z along the street, in metres.
     """
@@ -168,7 +168,7 @@ def heading_axes(heading: float, size: float = 1.0) -> Array:
 
 
 def coarseness(texels: int, pixels: float) -> int:
-    """How many times to halve `texels` so that they cover `pixels` without aliasing."""
+    """Number of times to halve `texels` so that they cover `pixels` without aliasing."""
     return max(0, int(log2(max(texels / max(pixels, 1.0), 1.0)) + 0.4))
 
 

@@ -74,7 +74,7 @@ class Plan:
         return self.traveled((number + STAND - self.phase) * self.cycle) + 6
 
     def keeps_clear(self, sign: int, z: float) -> bool:
-        """Whether nothing may stand at the kerb: right before a fixed camera, or where people cross."""
+        """True if nothing may stand at the kerb: right before a fixed camera, or where people cross."""
         if not self.driving:
             return sign == self.side and -5 < z < 14
         number = round((z - self.crossing_position(0)) / (self.crossing_position(1) - self.crossing_position(0)))

@@ -192,7 +192,7 @@ class Street:
         return Canvas(size, plan.focal * sum(size), position, yaw, pitch)
 
     def _in_order(self, canvas: Canvas, objects: list[SceneObject]) -> list[SceneObject]:
-        """What is in view, in drawing order.
+        """The objects in view, in drawing order.
 
         From within the street, what is further aside never covers what is closer to the camera's own band, and within
         a band nearer objects cover farther ones, so sorting by band and then by z is exact.

@@ -106,7 +106,7 @@ def draw_building(
     shades: tuple[float, float, float],
     canvas: Canvas,
 ) -> None:
-    """House with its front on the plane `x` from `z` on, and `flanks` end walls towards whoever drives up to it,
+    """House with its front on the plane `x` from `z` on, and `flanks` end walls towards approaching traffic,
     of which a neighbor hides the lowest `hidden` metres."""
     left, front, right = shades
     top = facade.height + facade.ridge
