@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 
 
 class BoundedQueue(Generic[Item]):
-    """Items in order. A full queue blocks the producer, or drops its oldest item where `on_drop` is given.
+    """Items in order. A full queue blocks the producer, or drops its oldest item if `on_drop` is given.
 
     on_drop: called with each dropped item, in the producer's thread.
     """
@@ -24,7 +24,7 @@ class BoundedQueue(Generic[Item]):
         self._error: Exception | None = None
 
     def put(self, item: Item) -> None:
-        """Add an item; ignored once the queue is finished."""
+        """Add an item. Ignored once the queue is finished."""
         with self._changed:
             if self._on_drop is not None and len(self._items) == self._capacity:
                 self._on_drop(self._items.popleft())
@@ -34,7 +34,7 @@ class BoundedQueue(Generic[Item]):
                 self._changed.notify_all()
 
     def get(self) -> Item | None:
-        """The next item; None after the last. The error of `finish` is raised once, after the last item."""
+        """Return the next item; None after the last. The error of `finish` is raised once, after the last item."""
         with self._changed:
             self._changed.wait_for(lambda: self._finished or self._items)
             self._changed.notify_all()

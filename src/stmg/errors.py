@@ -32,7 +32,7 @@ class SourceLostError(VideoError):
 
 
 class FrameError(StmgError, ValueError, TypeError):
-    """A frame that is not an image; the message says what is accepted."""
+    """A frame that is not an image. The message lists what is accepted."""
 
 
 class MissingPackageError(StmgError, ImportError):
@@ -53,7 +53,7 @@ def install_command(extra: str) -> str:
 
 @contextmanager
 def explain_missing(*packages: str, why: str, extra: str) -> Iterator[None]:
-    """Around imports: if one of the packages is not installed, the error names the extra that brings it.
+    """Wrap imports: if one of the packages is not installed, the error names the extra that installs it.
 
     A package that is installed and fails keeps its own error.
 

@@ -22,7 +22,7 @@ Record = TypeVar("Record")
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """A temporary path to write to, moved to `path` when the block ends; after an error `path` is as it was.
+    """Yield a temporary path to write to. It moves to `path` when the block ends; after an error `path` is unchanged.
 
     It is a hidden file with a unique name in the same folder, with the same suffix, so two processes may write one file
     at once. If nothing was written to it, `path` stays as it was.
@@ -48,13 +48,13 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def path_inside(folder: Path, name: str, *, links: bool = True) -> Path:
-    """The path of a name within a folder; a name that leads out of the folder is a `SettingsError`.
+    """The path of a name inside a folder. Raise `SettingsError` for a name that leads out of it.
 
     Every name in a file is read through this: files are passed on, and may be malicious.
 
     links: whether links in the folder may lead out of it. False where the contents are shown to others.
     """
-    for pure in (PurePosixPath(name), PureWindowsPath(name)):  # a name that climbs out on any system is refused on all
+    for pure in (PurePosixPath(name), PureWindowsPath(name)):  # refuse a name on all systems if it leads out on any
         if not name or "\0" in name or pure.drive or pure.root or ".." in pure.parts:
             raise SettingsError(
                 f"{quote(name)} is no name inside the folder {folder}; put it, or a link to it, in there"
@@ -66,7 +66,7 @@ def path_inside(folder: Path, name: str, *, links: bool = True) -> Path:
 
 
 def read_mapping(path: Path, error: type[StmgError], *, format: int | None = None) -> dict[str, Any]:
-    """The mapping in a JSON or YAML file. Problems are raised as `error`, naming the file.
+    """Read a mapping from a JSON or YAML file. Problems are raised as `error`, naming the file.
 
     format: the required value of its key `format`, which is removed.
     """
@@ -101,7 +101,7 @@ def build_from_file(kind: type[Record], content: Mapping[str, object], path: Pat
 
 
 def build_dataclass(kind: type[Record], content: Mapping[str, object], group: str = "") -> Record:
-    """A dataclass or named tuple, perhaps nested, from plain values as YAML and JSON hold them.
+    """Build a dataclass or named tuple, possibly nested, from the plain values of YAML or JSON.
 
     group: the dotted name of the result, for error messages.
     A wrong name or value is a `SettingsError` that names it and lists what is allowed.
@@ -119,14 +119,14 @@ def build_dataclass(kind: type[Record], content: Mapping[str, object], group: st
 
 
 def _field_names(kind: Any) -> dict[str, bool]:
-    """The fields of a dataclass or named tuple, and whether each is required."""
+    """The fields of a dataclass or named tuple; for each, True if it is required."""
     if is_dataclass(kind):
         return {item.name: item.default is MISSING and item.default_factory is MISSING for item in fields(kind)}
     return {name: name not in kind._field_defaults for name in kind._fields}
 
 
 def _convert(hint: Any, value: object, name: str) -> object:
-    """A value converted to the type of its field, or an error."""
+    """Convert a value to the type of its field, or raise."""
     if hint is object:
         return value
     is_named_tuple = isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields")
@@ -174,7 +174,7 @@ def _convert(hint: Any, value: object, name: str) -> object:
 
 
 def quote(value: object) -> str:
-    """A value for an error message: one short line, however large or deep it is."""
+    """Format a value for an error message: one short line for any size and depth."""
     return _SHORT.repr(value)
 
 

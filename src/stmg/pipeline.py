@@ -26,7 +26,7 @@ def run_pipeline(
     is_over: Callable[[], bool] | None = None,
     end_early: bool = False,
 ) -> Statistics:
-    """Segment a source into a sink, and add the results up. The caller closes both.
+    """Segment a source into a sink, and add up statistics. The caller closes both.
 
     statistics: of this stream, in its mode; or those of a stream that goes on.
     executor: runs the network in realtime.
@@ -37,7 +37,7 @@ def run_pipeline(
         are then ignored, so that the caller can finish the outputs. Otherwise both are raised.
     """
     dropped, dropped_early = source.dropped, source.dropped_early
-    # closing: a stream that is left early ends its threads now
+    # closing ends the threads of a stream that is left early
     with closing(segmenter.stream(source, mode=statistics.mode, executor=executor)) as results:  # type: ignore[type-var]
         try:
             for result in results:

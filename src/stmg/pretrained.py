@@ -1,4 +1,4 @@
-"""save_pretrained, push_to_hub and from_pretrained, as users of Hugging Face know them, for networks and segmenters.
+"""save_pretrained, push_to_hub and from_pretrained, as in Hugging Face, for networks and segmenters.
 
 Both lie below `stmg.models`, which saves and loads them; `stmg/__init__.py` provides it to them.
 """
@@ -29,14 +29,14 @@ class Store(Protocol):
         """The network of a checkpoint."""
 
     def open_pipeline(self, pipeline: Any, device: str | None) -> tuple[Any, dict[str, Any]]:
-        """The runtime of a pipeline object of transformers, and how it is meant to be run, as fields of `Settings`."""
+        """The runtime of a pipeline object of transformers, with its intended settings, as fields of `Settings`."""
 
 
 _open: Callable[[], Store] | None = None
 
 
 def provide_store(open_store: Callable[[], Store]) -> None:
-    """Set the function that opens the store; it is called when something is saved or loaded."""
+    """Set the function that opens the store. It is called when something is saved or loaded."""
     global _open
     _open = open_store
 
@@ -48,7 +48,7 @@ def open_store() -> Store:
 
 
 class Pretrained:
-    """Saved as a checkpoint, or pushed to the Hub."""
+    """Base of classes that can be saved as a checkpoint or pushed to the Hub."""
 
     def save_pretrained(self, folder: str | PathLike[str], *, card: object = None, bits: int = 32) -> Path:
         """Write a checkpoint folder, as `stmg.save` does."""
@@ -64,7 +64,7 @@ class Pretrained:
         token: str | None = None,
         commit_message: str = "Upload a checkpoint of stmg",
     ) -> str:
-        """Save a checkpoint in a repository of the Hub, created if it is not there; returns its address."""
+        """Save a checkpoint in a repository of the Hub, which is created if necessary. Return its address."""
         return open_store().push_to_hub(
             self, repo_id, card=card, bits=bits, private=private, token=token, commit_message=commit_message
         )

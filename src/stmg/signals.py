@@ -17,7 +17,7 @@ Handler = Callable[[int, FrameType | None], object] | int | signal.Handlers
 
 @contextmanager
 def handle_ending(handler: Handler) -> Iterator[None]:
-    """Send the signals that end a process to `handler`, except those that the parent process had it ignore.
+    """Send the signals that end a process to `handler`, except those that the parent process set to be ignored.
 
     Only the main thread receives signals; in other threads this does nothing.
     """
@@ -25,7 +25,7 @@ def handle_ending(handler: Handler) -> Iterator[None]:
         yield
         return
     before = {number: signal.getsignal(number) for number in ENDING}
-    # nohup makes it ignore the end of its terminal; a shell makes background jobs ignore Ctrl-C.
+    # nohup ignores the loss of the terminal; shells make background jobs ignore Ctrl-C.
     handled = [number for number, previous in before.items() if previous not in (signal.SIG_IGN, None)]
     for number in handled:
         signal.signal(number, handler)
@@ -38,7 +38,7 @@ def handle_ending(handler: Handler) -> Iterator[None]:
 
 @contextmanager
 def ending_as_interrupt() -> Iterator[list[int]]:
-    """Raise KeyboardInterrupt on these signals; yields the list of the signals received.
+    """Raise KeyboardInterrupt on these signals. Yield the list of received signals.
 
     A process forked meanwhile is ended silently by them, except by Ctrl-C, which a terminal sends to all processes.
     """
@@ -64,7 +64,7 @@ def ending_as_interrupt() -> Iterator[list[int]]:
 
 
 def note_ending(number: int) -> None:
-    """Tell `ending_as_interrupt` of a signal that another handler received."""
+    """Report a signal that another handler received to `ending_as_interrupt`."""
     for received in _received:
         received.append(number)
 
@@ -75,7 +75,7 @@ _forking = threading.local()
 
 
 def _before_fork() -> None:
-    """Hold the signals back: Python loses those that reach a new process before it is set up."""
+    """Block the signals for a moment: Python loses those that reach a new process before it is set up."""
     _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING if _interrupts else ())
 
 

@@ -126,7 +126,7 @@ def _pass_table(result: BenchmarkResult, run: SizeBenchmark) -> TextTable:
         "gain": lambda row: ratio(row.gain),
         "gain range": lambda row: _range(row.timing.gain_range if row.timing else None),
     }
-    title = f"Whole passes by the clock on the wall, {format_size(run.size)}"
+    title = f"Whole passes by the wall clock, {format_size(run.size)}"
     note = f"{result.repeats} passes over all frames each, in turns; ratios within a repeat"
     return make_table(title, run.passes, columns, note=note)
 

@@ -1,4 +1,4 @@
-"""The plan of a street, all that its seed alone decides: widths, light, camera, side streets and how we drive."""
+"""The plan of a street, which depends only on its seed: widths, light, camera, side streets and driving."""
 
 from bisect import bisect
 from functools import lru_cache
@@ -54,7 +54,7 @@ class Plan:
         self._box_shadow = lru_cache(256)(self._make_box_shadow)
 
     def rng(self, purpose: str, *keys: int) -> np.random.Generator:
-        """Random numbers that depend on the seed, the purpose and `keys` alone."""
+        """Random numbers that depend only on the seed, the purpose and `keys`."""
         return np.random.default_rng([self.seed, *purpose.encode(), *(key % 2**32 for key in keys)])
 
     def brightness(self, time: float) -> Array:

@@ -28,7 +28,7 @@ HAIRS = parse_colors("281e1a 604228 b49660 1e223c 961e1e")
 
 @dataclass(frozen=True)
 class Person:
-    """Colors of somebody, and their size relative to 1.75 metres."""
+    """Colors of a person, and their size relative to 1.75 metres."""
 
     shirt: Color
     trousers: Color
@@ -38,14 +38,14 @@ class Person:
 
 
 def make_person(rng: np.random.Generator) -> Person:
-    """Somebody with random clothes."""
+    """A person with random clothes."""
     skin, hair = SKINS[rng.integers(len(SKINS))], HAIRS[rng.integers(len(HAIRS))]
     shirt, trousers = ((rng.uniform(20, top), rng.uniform(20, top), rng.uniform(20, top)) for top in (220, 130))
     return Person(shirt, trousers, skin, hair, rng.uniform(0.85, 1.08))
 
 
 def draw_pedestrian(person: Person, feet: Array, heading: float, phase: float, swing: float, canvas: Canvas) -> None:
-    """Somebody standing on `feet`; `phase` runs through a pair of steps and `swing` is how far the legs go."""
+    """A person standing on `feet`; `phase` runs through a pair of steps and `swing` is how far the legs go."""
     limbs: list[Limb] = [
         ((0, 0.96, 0), (0, 1.36, 0), 0.16, 0.19, person.shirt),
         ((0, 1.45, 0), (0, 1.62, 0.02), 0.06, 0.11, person.skin),

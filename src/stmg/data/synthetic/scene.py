@@ -28,7 +28,7 @@ _Frame = tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]
 
 
 class Scene:
-    """One street, of which any frame can be rendered.
+    """One street. Any of its frames can be rendered.
 
     Everything is a closed form of seed and time, so a frame is the same whenever and wherever it is rendered.
     """
@@ -125,7 +125,7 @@ class RenderedVideo:
 
 
 def choose_camera(seed: int) -> str:
-    """One street in four is seen by a camera that stands."""
+    """Choose the camera: in one street of four it stands still."""
     return "fixed" if seed % 4 == 3 else "drive"
 
 

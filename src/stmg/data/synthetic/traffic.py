@@ -13,7 +13,7 @@ from stmg.data.synthetic.road_users import CarModel, Person, draw_cyclist, draw_
 
 @dataclass(frozen=True)
 class Stream:
-    """An endless row of movers sharing a speed, so that who is in view follows from the time alone."""
+    """An endless row of movers sharing a speed, so that those in view depend only on the time."""
 
     mover_type: str
     x: float
@@ -49,7 +49,7 @@ class Traffic:
         return objects
 
     def _along(self, z: float, time: float) -> list[SceneObject]:
-        """Who goes along the street in a stream."""
+        """Pedestrians and cyclists who move along the street in a stream."""
         plan = self.plan
         objects: list[SceneObject] = []
         for tag, stream in enumerate(self.streams):
@@ -74,7 +74,7 @@ class Traffic:
         return objects
 
     def _ahead(self, z: float, time: float) -> list[SceneObject]:
-        """Cars going before us in our lane."""
+        """Cars ahead of the camera in its lane."""
         plan = self.plan
         objects = []
         gap = 19 + 6 * sin(time / 5.1 + plan.phase * 9)
