@@ -20,9 +20,9 @@ def test_public_names_are_the_same_for_type_checkers_for_users_and_for_the_impor
     checking = next(node for node in tree.body if isinstance(node, ast.If))
     typed = {alias.name: node.module for node in checking.body for alias in node.names}
     assert typed == stmg._MODULE_OF
-    errors = {name for name in stmg.__all__ if name.endswith("Error")}
+    errors = {name for name in stmg.__all__ if name.endswith(("Error", "Warning"))}
     assert sorted(stmg.__all__) == sorted([*typed, *errors]) == sorted(set(stmg.__all__))
-    assert all(issubclass(getattr(stmg, name), stmg.StmgError) for name in errors)
+    assert all(issubclass(getattr(stmg, name), stmg.StmgError | stmg.StmgWarning) for name in errors)
 
 
 def test_importing_the_package_imports_no_heavy_library():

@@ -35,6 +35,10 @@ class FrameError(StmgError, ValueError, TypeError):
     """A frame that is not an image. The message lists what is accepted."""
 
 
+class StmgWarning(UserWarning):
+    """Something that is probably not meant: what a network says cannot be right, say. Nothing was refused."""
+
+
 class MissingPackageError(StmgError, ImportError):
     """A package that is not installed; the message names the extra that installs it."""
 

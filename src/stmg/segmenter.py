@@ -23,6 +23,7 @@ from stmg.streaming.result import FrameResult
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.schedulers import Level
 from stmg.streaming.settings import MODEL, SETTINGS, Mode, Settings, check_mode, make_settings
+from stmg.streaming.understanding import Doubts, describe
 from stmg.streaming.working_size import ANY_SIZE, choose_size, fit_frame, restore, stream_at_size
 from stmg.video.frames import Frame, as_frame, check_color, read_capture
 from stmg.video.sources import FrameSource, VideoSource, open_video
@@ -61,7 +62,8 @@ class VideoSegmenter(Pretrained):
     network: an accelerated network, a plain torch module, a pipeline of transformers, a runtime, or any callable from
         an RGB image to logits.
     settings: how the stream is segmented; the defaults of `Settings` if not given.
-    options: fields of `Settings` by name, instead of those in `settings`; `device` is for torch networks.
+    options: fields of `Settings` by name, instead of those in `settings`; `device` and
+        `normalize` are for torch networks.
 
         segmenter = stmg.VideoSegmenter(network, scheduler="paper", motion="none")  # the paper's, which is online
         for result in segmenter.stream("drive.mp4"):
@@ -75,23 +77,58 @@ class VideoSegmenter(Pretrained):
         chosen = make_settings(options, settings)
         for name, each in SETTINGS.items():
             given = name in options or getattr(chosen, name) is not each.default
-            if each.group == MODEL and given and name not in ("device", "corrector"):
+            if each.group == MODEL and given and name not in ("device", "normalize", "corrector"):
                 raise SettingsError(f"{name} is for stmg.load, which opens a model; here the network is given")
         if isinstance(chosen.corrector, str):
             if chosen.corrector != "none":
                 raise SettingsError(f"corrector is a folder here ({chosen.corrector}), which stmg.load opens")
             chosen = replace(chosen, corrector=None)
-        self.runtime: Runtime = make_runtime(network, chosen.device, chosen.size)
+        self.runtime: Runtime = make_runtime(network, chosen.device, chosen.normalize, chosen.size)
         own = self.runtime.input_size
         if own is not None and chosen.size not in (None, own):
-            raise SettingsError(
-                f"size: the network computes frames of {own[0]}x{own[1]}, and no other; export it again for another"
-            )
-        self.settings = replace(chosen, device=None, motion=chosen.motion.for_network(lambda: self._count_macs(chosen)))
+            raise SettingsError(f"size: the network computes frames of {own[0]}x{own[1]}, and no other")
+        self.settings = replace(
+            chosen, device=None, normalize=None, motion=chosen.motion.for_network(lambda: self._count_macs(chosen))
+        )
         self.online = Online(self.runtime, self.settings)
         self.state: FrameState | None = None
         self.arguments = tuple(name for name, value in options.items() if value is not None)
         """The settings given by name, which a stream of a mode that does not use them refuses."""
+        self._seen_size: tuple[int, int] | None = None
+        self._doubts = Doubts(self.runtime, self._name_class)
+
+    def __repr__(self) -> str:
+        return f"VideoSegmenter({self.describe()})"
+
+    def describe(self) -> str:
+        """What was understood of the network, in one line; what nobody stated is marked as assumed.
+
+        After the first frame it says more, as functions and some graph files do not tell what they give before.
+
+            SegFormer: 150 classes, logits at 1/4, ImageNet normalization (assumed), computed at 512x1024
+        """
+        seen, meant = self._seen_size, self.settings.model_size
+        size = self.runtime.input_size or (seen and self.size_for(seen)) or seen or self.settings.size
+        if size is None and meant is None:
+            return describe(self.runtime, "computed at the size of the frames")
+        about = "" if size else "about "
+        height, width = size or meant  # type: ignore[misc]
+        return describe(self.runtime, f"computed at {about}{height}x{width}")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What of the first computed frames cannot be right, in lines; each was a Python warning, too."""
+        return tuple(self._doubts.warnings)
+
+    def _look_at(self, result: FrameResult) -> FrameResult:
+        if self._seen_size is None:
+            self._seen_size = result.image.shape[0], result.image.shape[1]
+        self._doubts.look_at(result)
+        return result
+
+    def _name_class(self, label: int) -> str:
+        names = self.class_names
+        return f"{label} ({names[label]})" if label < len(names) else str(label)
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **options: Any) -> VideoSegmenter:
@@ -113,7 +150,7 @@ class VideoSegmenter(Pretrained):
     def _advance(self, frame: Any, color: str = "rgb") -> FrameResult:
         fitted, original = fit_frame(as_frame(frame, color), self.size_for)
         result, self.state = self.online.advance(fitted, self.state)
-        return restore(result, original)
+        return self._look_at(restore(result, original))
 
     def stream(
         self,
@@ -176,10 +213,16 @@ class VideoSegmenter(Pretrained):
         elif mode != "online" and not isinstance(source, FrameSource | Sequence):
             frames = map(_copy_frame, source)  # whoever makes the frames may use one buffer for all
         if mode == "offline":
-            return stream_at_size(Offline(self.runtime, self.settings).stream, frames, self.size_for)
-        if mode == "realtime":
-            return stream_at_size(RealtimeStream(self.runtime, self.settings, executor).stream, frames, self.size_for)
-        return self._step_through(frames)
+            stream = Offline(self.runtime, self.settings).stream
+        elif mode == "realtime":
+            stream = RealtimeStream(self.runtime, self.settings, executor).stream
+        else:
+            return self._step_through(frames)
+        return self._look_at_all(stream_at_size(stream, frames, self.size_for))
+
+    def _look_at_all(self, results: Iterator[FrameResult]) -> Iterator[FrameResult]:
+        with closing(results):  # type: ignore[type-var]
+            yield from map(self._look_at, results)
 
     def _step_through(self, frames: Iterable[Any]) -> Iterator[FrameResult]:
         self.reset()

@@ -243,3 +243,29 @@ def test_a_limit_steers_the_budget_and_the_summary_says_what_was_measured(sample
     done = run_segment(samples, tmp_path / "paper", "--mode", "online", "--max-change", "2%", "--scheduler", "paper")
     assert done.returncode == 2
     assert "max_change steers a drift budget, and the scheduler paper has none" in done.stderr
+
+
+def test_what_was_understood_is_printed_and_what_cannot_be_right_is_said(samples, tmp_path):
+    code = "import numpy as np\ndef sure(image):\n    return np.full((96, 128), 2)\ndef make():\n    return sure\n"
+    (tmp_path / "user.py").write_text(code)
+    arguments = ("--mode", "online", "--scheduler", "fixed:period=1,between=carry")
+    done = run_stmg("segment", samples.video, "-m", f"{tmp_path / 'user.py'}:make", "-o", tmp_path / "out", *arguments)
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert text.count("sure: labels, computed at 96x128") == 1
+    assert text.count("every pixel of the first 3 computed frames is of class 2") == 1
+    assert "skipped" not in text
+    assert "StmgWarning" not in done.stdout + done.stderr
+    done = run_segment(samples, tmp_path / "shipped", "--limit", 4, "--json")
+    assert "computed at" not in done.stdout
+    assert "computed at" in done.stderr
+
+
+def test_blocks_are_spoken_of_where_the_papers_mode_is_asked_for_alone(samples, tmp_path):
+    (tmp_path / "user.py").write_text("from zoo import colors\n\n\ndef make():\n    return colors\n")
+    told = "has no blocks that can be skipped"
+    for arguments, expected in (([], False), (["--scheduler", "drift"], False), (["--scheduler", "paper"], True)):
+        model = ("-m", f"{tmp_path / 'user.py'}:make", "--motion", "none", "--limit", 3)
+        done = run_stmg("segment", samples.video, *model, "-o", tmp_path / "out", *arguments)
+        assert done.returncode == 0, done.stderr
+        assert (told in " ".join(done.stdout.split())) is expected

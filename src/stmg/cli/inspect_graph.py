@@ -94,7 +94,7 @@ def inspect_graph(spec: ModelSpec) -> GraphInspection:
             macs=costs.network or None,
             params=costs.params,
             parts=tuple(parts),
-            notes=(*notes, *runtime.notes),
+            notes=(*notes, *runtime.block_notes, *runtime.notes),
         )
     assert isinstance(runtime, GraphRuntime)
     graph = runtime.graph
@@ -108,7 +108,7 @@ def inspect_graph(spec: ModelSpec) -> GraphInspection:
         macs=None,
         params=None,
         parts=tuple(parts),
-        notes=(*runtime.notes,),
+        notes=(*runtime.block_notes, *runtime.notes),
     )
 
 

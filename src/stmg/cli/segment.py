@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +25,7 @@ from stmg.cli.options import (
     settings,
 )
 from stmg.cli.progress import progress_bar
-from stmg.errors import SettingsError
+from stmg.errors import SettingsError, StmgWarning
 
 if TYPE_CHECKING:
     from stmg.outputs.sinks import Sink
@@ -99,8 +100,9 @@ def segment(
         _check_timing(mode, video, pace, spec.settings.delay)
         segmenter = LoadedModel(model, spec).segmenter_for(spec, video.size)
         segmenter.settings.check_arguments(options, mode)
-        notes = (*_unused_masks(segmenter, mode), *_unpaced(mode, video, pace))
-        for note in (*segmenter.runtime.notes, *notes):
+        uses_blocks = mode == "online" and segmenter.settings.scheduler_for("online").refreshes
+        notes = (*segmenter.runtime.notes, *(segmenter.runtime.block_notes if uses_blocks else ()))
+        for note in (*notes, *_unused_masks(segmenter, mode), *_unpaced(mode, video, pace)):
             console.print(f"[yellow]{escape(note)}[/]")
         sinks = BackgroundSink(_make_sinks(source, out, save, video, segmenter, areas, background))
         frames = pace_source(video) if pace else video
@@ -144,10 +146,17 @@ def _run(
     from stmg.pipeline import run_pipeline
     from stmg.streaming.statistics import Statistics
 
-    with sinks, progress_bar(console) as bar:
+    warned: list[str] = []
+    with sinks, progress_bar(console) as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore", StmgWarning)  # printed below
         task = bar.add_task("segmenting", total=num_frames, status="")
 
         def show(statistics: Statistics) -> None:
+            if statistics.num_frames == 1:  # before it, functions and some graph files do not tell what they give
+                console.print(escape(segmenter.describe()), soft_wrap=True, highlight=False)
+            for line in segmenter.warnings[len(warned) :]:
+                console.print(f"[yellow]{escape(line)}[/]", soft_wrap=True)
+                warned.append(line)
             bar.update(task, advance=1, status=f"{statistics.fps:.1f} FPS  {statistics.shares()}")
 
         return run_pipeline(segmenter, source, sinks, Statistics(mode), on_result=show, end_early=True)

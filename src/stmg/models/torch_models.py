@@ -48,12 +48,13 @@ def open_torch(spec: ModelSpec, model: object = None) -> tuple[TorchRuntime, dic
         raise SettingsError(f"{spec.name} is a network without weights: give it weights, or name a checkpoint")
     restore = _make_restore(spec) if model is None else None
     network, card = resolve_network(spec, model)
+    is_assumed = is_code(spec.name) and settings.normalize is None
     runtime = TorchRuntime(
         network,
         device=settings.device,
         precision=settings.precision or "fp32",
-        mean=card.mean,
-        std=card.std,
+        mean=None if is_assumed else card.mean,
+        std=None if is_assumed else card.std,
         activation=card.activation,
         threshold=card.threshold,
         restore=restore,

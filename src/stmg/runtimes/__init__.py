@@ -8,9 +8,15 @@ from typing import Any
 
 from stmg.errors import ModelError, SettingsError
 from stmg.streaming.runtime import Runtime
+from stmg.video.normalization import Normalization
 
 
-def make_runtime(network: Any, device: str | None = None, size: tuple[int, int] | None = None) -> Runtime:
+def make_runtime(
+    network: Any,
+    device: str | None = None,
+    normalize: Normalization | None = None,
+    size: tuple[int, int] | None = None,
+) -> Runtime:
     """The runtime of a network or of a function from an RGB image to logits; a runtime stays as it is.
 
     size: (H, W) of the images that a network takes, where it does not take any.
@@ -20,7 +26,10 @@ def make_runtime(network: Any, device: str | None = None, size: tuple[int, int] 
     if hasattr(network, "parameters"):
         from stmg.runtimes.torch import TorchRuntime
 
-        return TorchRuntime(network, device=device, size=size)
+        mean, std = (None, None) if normalize is None else (normalize.mean, normalize.std)
+        return TorchRuntime(network, device=device, mean=mean, std=std, size=size)
+    if normalize is not None:
+        raise SettingsError(f"normalize is for PyTorch networks; a {type(network).__name__} normalizes by itself")
     if device is not None:
         raise SettingsError(f"device={device!r} is for PyTorch networks; a {type(network).__name__} has its own")
     if isinstance(network, Runtime):

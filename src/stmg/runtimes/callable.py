@@ -37,7 +37,11 @@ class CallableRuntime(Runtime):
     ) -> None:
         self.function, self._lock = function, threading.Lock()
         self.foreground = Foreground(activation, threshold)
-        self.notes = ("a function has no blocks that can be skipped: frames are computed whole or carried",)
+        self.block_notes = ("a function has no blocks that can be skipped: frames are computed whole or carried",)
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__qualname__", type(self.function).__name__)
 
     @property
     def description(self) -> str:

@@ -72,6 +72,7 @@ class ExportedRuntime(Runtime):
                 if read_manifest(self.folder).id != self.manifest.id:
                     raise ModelError(f"{self.folder} was exported again since it was loaded; load it again")
                 other = copy(self)
+                other.copied_from = self
                 other.engine = self.engine.for_throughput()
                 other._full = other._compile("full")
                 self._for_throughput = other

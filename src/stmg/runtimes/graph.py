@@ -37,6 +37,7 @@ class GraphRuntime(CallableRuntime):
 
     one_at_a_time = False
     may_have_channels_last = False
+    normalization: Normalization
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class GraphRuntime(CallableRuntime):
         super().__init__(self._run, activation, threshold)
         self.one_at_a_time = not engine.is_cpu
         self.input_size = None if self._height is None or self._width is None else (self._height, self._width)
-        self.notes = ("a graph file has no blocks that can be skipped: frames are computed whole or carried",)
+        self.block_notes = ("a graph file has no blocks that can be skipped: frames are computed whole or carried",)
         self.class_names: tuple[str, ...] = ()
         """What the file calls its classes; empty if it does not say."""
         self.model_size = self.input_size
@@ -72,6 +73,7 @@ class GraphRuntime(CallableRuntime):
         self.yolo = find_yolo(graph.outputs) if output is None else None
         self._indices = self._read_as_yolo(self.yolo) if self.yolo else self._read_as_map(output)
         self.normalization = normalization or self._default_normalization()
+        self.assumes_normalization = normalization is None and self._input_scale is None
         self._infer = graph.compile(self._indices)
         self._for_throughput: GraphRuntime | None = None
         if not self.yolo and self._layout(self.output)[0] == 1:
@@ -135,11 +137,21 @@ class GraphRuntime(CallableRuntime):
             return self
         if self._for_throughput is None:
             other = copy(self)
+            other.copied_from = self
             other.engine = self.engine.for_throughput()
             other.function = other._run
             other._infer = other.engine.open(self.path).compile(self._indices)
             self._for_throughput = other
         return self._for_throughput
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def input_text(self) -> str:
+        takes_bytes = self._input_scale is None and self._graph.dtype in (np.uint8, np.int8)
+        return "RGB bytes" if takes_bytes else super().input_text
 
     @property
     def graph(self) -> PlainGraph:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -17,6 +18,7 @@ from stmg.errors import ModelError, SettingsError
 from stmg.gating.accelerate import AcceleratedNetwork, NetworkOutput, accelerate_at, copy_where_written_on
 from stmg.gating.aggregation import NormalizeImage, aggregate, downscale, warp_tensor
 from stmg.gating.optimize import compile_full, fold_batch_norm
+from stmg.runtimes.input_range import FirstLayer, find_first_layer
 from stmg.runtimes.threads import share_torch_threads
 from stmg.streaming.cost import Cost, NetworkCost
 from stmg.streaming.flow import Flow, Map
@@ -26,7 +28,7 @@ from stmg.streaming.runtime import Output, Runtime
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Image
 from stmg.video.labels import MAX_CLASSES, Labels
-from stmg.video.normalization import IMAGENET_MEAN, IMAGENET_STD, Normalization
+from stmg.video.normalization import IMAGENET_MEAN, IMAGENET_STD, NORMALIZATIONS, Normalization
 
 PRECISIONS = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -35,7 +37,7 @@ class TorchRuntime(Runtime):
     """Runs a network with its batch-norms folded, channels last.
 
     precision: fp32, or bf16 or fp16 by autocast.
-    mean, std: what the network was trained with, for RGB values from 0 to 1.
+    mean, std: what the network was trained with, for RGB values from 0 to 1; ImageNet's are assumed if not given.
     activation: logits or probability, for a network of one channel; if None, its values on a test image tell.
     threshold: the probability above which a pixel is foreground, 0.5 if None; for networks of one channel.
     optimize: off leaves the network as it is; its results are then the untouched network's bit for bit.
@@ -45,6 +47,7 @@ class TorchRuntime(Runtime):
     """
 
     num_classes: int
+    normalization: Normalization
 
     def __init__(
         self,
@@ -52,8 +55,8 @@ class TorchRuntime(Runtime):
         *,
         device: str | torch.device | None = None,
         precision: str = "fp32",
-        mean: Sequence[float] = IMAGENET_MEAN,
-        std: Sequence[float] = IMAGENET_STD,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
         activation: str | None = None,
         threshold: float | None = None,
         optimize: bool = True,
@@ -81,14 +84,16 @@ class TorchRuntime(Runtime):
         self.input_size = self.network.input_size
         self.num_blocks = len(self.network.blocks)
         self.has_mask_generator = self.network.mask_generator is not None
-        self.notes = self.network.notes
+        self.block_notes = self.network.notes
         self.one_at_a_time = False
         self.optimize = optimize
+        self.normalization = Normalization(tuple(mean or IMAGENET_MEAN), tuple(std or IMAGENET_STD))
+        self.assumes_normalization = mean is None and std is None
+        self._first_layer = self._find_first_layer() if self.assumes_normalization else None
         if optimize:
             self._fold_and_use_channels_last()
         self.precision = precision
-        self.normalization = Normalization(tuple(mean), tuple(std))
-        self.normalize = NormalizeImage(mean, std).to(self.device)
+        self.normalize = NormalizeImage(self.normalization.mean, self.normalization.std).to(self.device)
         self._costs: dict[tuple[int, int], NetworkCost] = {}
         self._full: Callable[[Tensor], NetworkOutput] = self.network.full
         self.compiled = False
@@ -107,6 +112,26 @@ class TorchRuntime(Runtime):
             if isinstance(module, nn.Conv2d):
                 module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         copy_where_written_on(self.network, example)  # a head may begin with what follows a batch-norm that is gone
+
+    def _find_first_layer(self) -> FirstLayer | None:
+        if isinstance(self.network.network, torch.jit.ScriptModule):
+            return None
+        example = torch.zeros(1, 3, *self.network.example_size, device=self.device, dtype=self.network.dtype)
+        return find_first_layer(self.network.network, example)
+
+    def check_input(self, image: Image) -> str | None:
+        better = self._first_layer and self._first_layer.find_better(image, self.normalization)
+        if not better:
+            return None
+        return (
+            f"frames fit the network badly with {self.normalization}, which is assumed, and better with "
+            f"{NORMALIZATIONS[better]}, as its first layer shows: state it with normalize={better!r}"
+        )
+
+    @property
+    def name(self) -> str:
+        kind = type(self.network.network).__name__
+        return re.sub(r"(For(Semantic|Universal|Instance|Image)?Segmentation|Model)$", "", kind) or kind
 
     @property
     def description(self) -> str:

@@ -26,6 +26,7 @@ from stmg.streaming.masks import Masks
 from stmg.streaming.schedulers import Level
 from stmg.video.frames import Image, resize_image
 from stmg.video.labels import Labels, resize_labels
+from stmg.video.normalization import Normalization
 
 _choosing = Lock()  # an activation is chosen once, whatever threads ask for it
 
@@ -37,6 +38,15 @@ class Output(NamedTuple):
     """Logits (C, h, w) of the classes, or labels (H, W) where a network gives nothing else."""
     features: Any = None
     """What the next partial frame may blend with; None if nothing can."""
+
+
+class FirstOutput(NamedTuple):
+    """What a network gave for the first frame."""
+
+    shape: tuple[int, ...]
+    """(C, h, w) of logits, (H, W) of labels."""
+    frame_size: tuple[int, int]
+    """(H, W) of the frame."""
 
 
 class Runtime(ABC):
@@ -76,6 +86,32 @@ class Runtime(ABC):
     """logits or probability, once it is known what a single channel holds."""
     notes: tuple[str, ...] = ()
     """What cannot be done with this network, and what still can."""
+    block_notes: tuple[str, ...] = ()
+    """The same of its residual blocks, which matter in the paper's mode alone."""
+    normalization: Normalization | None = None
+    """How the image is normalized, if it is."""
+    assumes_normalization: bool = False
+    """True if nobody said how."""
+    copied_from: Runtime | None = None
+    """The runtime that this one does the work of, for throughput; None if it is nobody's copy."""
+    first_output: FirstOutput | None = None
+    """Of the first frame that was computed."""
+
+    @property
+    def name(self) -> str:
+        """What the network is called."""
+        return type(self).__name__
+
+    @property
+    def input_text(self) -> str:
+        """How the image goes in, such as `ImageNet normalization (assumed)`; empty if that is its own business."""
+        if self.normalization is None:
+            return ""
+        return f"{self.normalization}{' (assumed)' if self.assumes_normalization else ''}"
+
+    def check_input(self, image: Image) -> str | None:
+        """What of a frame's range fits the network badly, in a line with the fix; None if nothing is known to."""
+        return None
 
     @property
     def description(self) -> str:

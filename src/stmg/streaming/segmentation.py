@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stmg.streaming.flow import Flow, Map, warp
-from stmg.streaming.runtime import Runtime
+from stmg.streaming.runtime import FirstOutput, Runtime
 from stmg.video.labels import IGNORE, Labels
 
 
@@ -27,6 +27,11 @@ class Segmentation(NamedTuple):
 
 def read_segmentation(runtime: Runtime, logits: object, size: tuple[int, int]) -> Segmentation:
     """What a computed frame of (H, W) shows."""
+    known = runtime.copied_from or runtime
+    if known.first_output is None:
+        shape = tuple(getattr(logits, "shape", ()))
+        shape = shape[1:] if len(shape) == 4 else shape
+        known.first_output = FirstOutput(shape, size) if len(shape) in (2, 3) else None
     probability = runtime.probability(logits, size)
     if probability is None:
         return Segmentation(runtime.labels(logits, size))

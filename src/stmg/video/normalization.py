@@ -33,6 +33,17 @@ class Normalization:
         normalized: NDArray[np.float32] = (image - self._offset) * self._scale
         return normalized
 
+    def __str__(self) -> str:
+        names = {"imagenet": "ImageNet normalization", "none": "RGB from 0 to 1"}
+        names |= {"half": "RGB from -1 to 1", "bytes": "RGB from 0 to 255"}
+        known = next((names[name] for name, other in NORMALIZATIONS.items() if other.is_close(self)), None)
+        mean, std = (",".join(f"{value:.3g}" for value in values) for values in (self.mean, self.std))
+        return known or f"normalization {mean}/{std}"
+
+    def is_close(self, other: Normalization) -> bool:
+        """Whether it is the same but for rounding, by less than a step of the bytes."""
+        return np.allclose(self.mean, other.mean, atol=4e-3) and np.allclose(self.std, other.std, rtol=5e-3)
+
     @cached_property
     def _offset(self) -> NDArray[np.float32]:
         return np.array(self.mean, np.float32) * 255
