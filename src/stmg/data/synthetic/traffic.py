@@ -49,7 +49,7 @@ class Traffic:
         return objects
 
     def _along(self, z: float, time: float) -> list[SceneObject]:
-        """Pedestrians and cyclists who move along the street in a stream."""
+        """Cars, pedestrians and cyclists that move along the street."""
         plan = self.plan
         objects: list[SceneObject] = []
         for tag, stream in enumerate(self.streams):
