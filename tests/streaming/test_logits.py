@@ -35,10 +35,10 @@ def test_logits_go_through_a_sigmoid():
         ((0, 0.5, 1), "probability"),
         ((-0.0005, 0.5, 1.0005), "probability"),
         ((-0.1, 0.5), "logits"),
-        ((0, 2), "logits"),
+        ((0, 2), None),  # depth looks like this
     ],
 )
-def test_values_beyond_0_and_1_are_logits_but_for_an_overshoot(values, expected):
+def test_values_below_0_are_logits_and_those_up_to_1_probabilities(values, expected):
     assert guess_activation(channel(*values)) == expected
 
 
