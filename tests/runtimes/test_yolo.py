@@ -117,6 +117,15 @@ def test_names_of_the_classes_come_from_the_file(tmp_path):
     assert any("a YOLO network" in note for note in segmenter.runtime.notes)
 
 
+def test_background_is_black_where_the_file_names_no_classes(tmp_path):
+    boxes, scores, weights = make_rows(CELLS)
+    table = np.concatenate([boxes, scores, weights], 1).T
+    path = save_yolo(tmp_path / "unnamed.onnx", table, make_prototypes(), size=SIZE)
+    palette = stmg.load(path).palette
+    assert not palette[0].any()
+    assert palette[1].any()
+
+
 def test_a_frame_of_another_shape_keeps_it(tmp_path):
     boxes, scores, weights = make_rows(CELLS)
     path = save_yolo(

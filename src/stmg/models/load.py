@@ -19,7 +19,7 @@ from stmg.models.names import (
     is_torch_file,
     is_user_function,
 )
-from stmg.models.palettes import find_palette
+from stmg.models.palettes import find_palette, with_black_background
 from stmg.models.spec import ModelSpec, merge_file, merge_options
 from stmg.models.user_code import call_user_function
 from stmg.runtimes import make_runtime
@@ -34,7 +34,9 @@ from stmg.segmenter import VideoSegmenter
 from stmg.streaming.correction import Corrector
 from stmg.streaming.runtime import Runtime
 from stmg.streaming.settings import is_for_opening, make_settings
+from stmg.video.labels import MAX_CLASSES
 from stmg.video.normalization import Normalization
+from stmg.video.overlay import default_palette
 
 Size = tuple[int, int]
 
@@ -196,6 +198,8 @@ def _open_graph_file(spec: ModelSpec) -> Opened:
     if graph.class_names:
         options["class_names"] = graph.class_names
         options["palette"] = find_palette(graph.class_names) or None
+    elif graph.yolo:
+        options["palette"] = with_black_background(default_palette(MAX_CLASSES))
     return Opened(graph, options)
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stmg.video.labels import MAX_CLASSES
 from stmg.video.overlay import default_palette
 
@@ -26,6 +29,11 @@ def find_palette(class_names: Sequence[str]) -> tuple[Color, ...]:
         return ()
     defaults = default_palette(MAX_CLASSES).tolist()
     return tuple(colors.get(name, tuple(default)) for name, default in zip(names, defaults, strict=False))
+
+
+def with_black_background(palette: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A palette whose first class is the background: black, as in the public datasets."""
+    return np.vstack((np.zeros((1, 3), np.uint8), palette[1:]))
 
 
 def _simplify(name: str) -> str:
