@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test coverage lint audit docs pictures benchmarks figures fuzz soak faults clean
+.PHONY: demo serve test coverage lint audit docs pictures benchmarks figures networks fuzz soak faults clean
 
 demo: $(VENV)/.installed
 	$(BIN)/stmg demo --out out/demo
@@ -45,6 +45,10 @@ benchmarks: $(VENV)/.installed-benchmarks
 # The tables and figures of the documents, from the results that are there.
 figures: $(VENV)/.installed-dev
 	$(BIN)/python -m benchmarks --write
+
+# The table of networks in the documentation, from the networks that the tests run.
+networks: $(VENV)/.installed-dev
+	PYTHONPATH=tests $(BIN)/python -m networks_zoo.table
 
 fuzz soak faults: $(VENV)/.installed-dev
 	$(BIN)/python -m reliability.$@; code=$$?; $(BIN)/python -m reliability.report; exit $$code

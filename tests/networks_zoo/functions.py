@@ -101,7 +101,13 @@ ROWS = (
         ("5 classes", "logits at full size"),
         partial(of_classes, logits_channels_last),
     ),
-    Row("probabilities (C, H, W)", FUNCTIONS, LOAD, ("5 classes", "at full size"), partial(of_classes, probabilities)),
+    Row(
+        "probabilities (C, H, W)",
+        FUNCTIONS,
+        LOAD,
+        ("5 classes", "logits at full size"),
+        partial(of_classes, probabilities),
+    ),
     Row("labels (H, W), int64", FUNCTIONS, LOAD, ("labels",), partial(of_classes, labels)),
     Row("labels (H, W), uint8", FUNCTIONS, LOAD, ("labels",), partial(of_classes, labels_as_bytes)),
     Row("bool mask (H, W)", FUNCTIONS, LOAD, ("foreground",), partial(of_foreground, mask)),
@@ -111,7 +117,7 @@ ROWS = (
         "function in nets.py, weights in a .pth",
         CODE,
         'stmg.load(folder + "/nets.py:build", weights=folder + "/net.pth")',
-        ("logits at full size", "ImageNet normalization (assumed)"),
+        ("5 classes", "logits at full size", "ImageNet normalization (assumed)"),
         nets_py,
     ),
 )

@@ -261,23 +261,71 @@ SEMANTIC = "transformers, semantic"
 UNIVERSAL = "transformers, universal"
 EDGES = {"size": {"shortest_edge": 64, "longest_edge": 64}}
 NO_CROP = {"do_center_crop": False, "size": {"shortest_edge": 64}}
-IMAGENET, HALF = "ImageNet normalization", "half normalization"
+IMAGENET, HALF = "ImageNet normalization", "RGB from -1 to 1"
 
 ROWS = (
-    row("SegFormer", SEMANTIC, segformer, "Segformer", ("logits at 1/4", IMAGENET)),
-    row("UperNet, Swin", SEMANTIC, partial(upernet, swin, 32), "Segformer", ("logits at full size", IMAGENET)),
-    row("UperNet, ConvNeXt", SEMANTIC, partial(upernet, convnext, 24), "Segformer", ("logits at full size", IMAGENET)),
-    row("MobileViT", SEMANTIC, mobilevit, "MobileViT", ("logits at 1/8", "BGR"), NO_CROP),
-    row("MobileViTV2", SEMANTIC, mobilevit2, "MobileViT", ("logits at 1/8", "BGR"), NO_CROP, draw=(2, 1.5)),
+    row("SegFormer", SEMANTIC, segformer, "Segformer", ("5 classes", "logits at 1/4", IMAGENET)),
     row(
-        "MobileNetV2, DeepLabV3+", SEMANTIC, mobilenet2, "MobileNetV2", ("logits at 1/8", HALF), NO_CROP, draw=(2, 1.5)
+        "UperNet, Swin",
+        SEMANTIC,
+        partial(upernet, swin, 32),
+        "Segformer",
+        ("5 classes", "logits at full size", IMAGENET),
     ),
-    row("BEiT", SEMANTIC, beit, "Beit", ("logits at 1/4", HALF), size=SQUARE),
-    row("Data2Vec", SEMANTIC, data2vec, "Beit", ("logits at 1/4", HALF), size=SQUARE),
-    row("DPT", SEMANTIC, dpt, "DPT", ("logits at full size", HALF), size=SQUARE),
-    row("MaskFormer", UNIVERSAL, maskformer, "MaskFormer", ("logits at 1/4", IMAGENET), draw=(2, 3)),
-    row("Mask2Former", UNIVERSAL, mask2former, "Mask2Former", ("logits at 1/4", IMAGENET), draw=(3, 1.5)),
-    Row("OneFormer", UNIVERSAL, "stmg.load(folder)", ("logits at 1/4", IMAGENET), save_oneformer),
-    row("EoMT", UNIVERSAL, eomt, "Eomt", ("logits at 1/16", IMAGENET), EDGES, SQUARE, draw=(3, 3)),
-    row("EoMT, DINOv3", UNIVERSAL, eomt_dinov3, "Eomt", ("logits at 1/8", IMAGENET), EDGES, SQUARE, draw=(1, 3)),
+    row(
+        "UperNet, ConvNeXt",
+        SEMANTIC,
+        partial(upernet, convnext, 24),
+        "Segformer",
+        ("5 classes", "logits at full size", IMAGENET),
+    ),
+    row(
+        "MobileViT",
+        SEMANTIC,
+        mobilevit,
+        "MobileViT",
+        (
+            "5 classes",
+            "logits at 1/8",
+        ),
+        NO_CROP,
+    ),
+    row(
+        "MobileViTV2",
+        SEMANTIC,
+        mobilevit2,
+        "MobileViT",
+        (
+            "5 classes",
+            "logits at 1/8",
+        ),
+        NO_CROP,
+        draw=(2, 1.5),
+    ),
+    row(
+        "MobileNetV2, DeepLabV3+",
+        SEMANTIC,
+        mobilenet2,
+        "MobileNetV2",
+        ("5 classes", "logits at 1/32", HALF),
+        NO_CROP,
+        draw=(2, 1.5),
+    ),
+    row("BEiT", SEMANTIC, beit, "Beit", ("5 classes", "logits at 1/4", HALF), size=SQUARE),
+    row("Data2Vec", SEMANTIC, data2vec, "Beit", ("5 classes", "logits at 1/4", HALF), size=SQUARE),
+    row("DPT", SEMANTIC, dpt, "DPT", ("5 classes", "logits at full size", HALF), size=SQUARE),
+    row("MaskFormer", UNIVERSAL, maskformer, "MaskFormer", ("5 classes", "logits at 1/4", IMAGENET), draw=(2, 3)),
+    row("Mask2Former", UNIVERSAL, mask2former, "Mask2Former", ("5 classes", IMAGENET), draw=(3, 1.5)),
+    Row("OneFormer", UNIVERSAL, "stmg.load(folder)", ("5 classes", "logits at 1/4", IMAGENET), save_oneformer),
+    row("EoMT", UNIVERSAL, eomt, "Eomt", ("5 classes", "logits at full size", IMAGENET), EDGES, SQUARE, draw=(3, 3)),
+    row(
+        "EoMT, DINOv3",
+        UNIVERSAL,
+        eomt_dinov3,
+        "Eomt",
+        ("5 classes", "logits at full size", IMAGENET),
+        EDGES,
+        SQUARE,
+        draw=(1, 3),
+    ),
 )

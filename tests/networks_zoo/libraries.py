@@ -29,24 +29,31 @@ def smp(architecture: str, encoder: str, draw: Draw, folder: Path) -> Network:
     return Network({"folder": str(folder)}, answer_of(model))
 
 
-def torchvision_row(title: str, name: str, draw: Draw = (0, 1.5)) -> Row:
-    understood = ("logits at full size", "ImageNet normalization (assumed)")
+def torchvision_row(title: str, name: str, draw: Draw = (2, 1.5)) -> Row:
+    understood = ("5 classes", "logits at full size", "ImageNet normalization (assumed)")
     build = partial(torchvision, name, draw)
     return Row(title, "torchvision", "stmg.VideoSegmenter(model)", understood, build, needs=("torchvision",))
 
 
-def smp_row(architecture: str, encoder: str = "resnet18", draw: Draw = (0, 1.5)) -> Row:
+def smp_row(architecture: str, encoder: str = "resnet18", draw: Draw = (2, 1.5)) -> Row:
     title = f"{architecture} on {encoder}"
-    understood = ("logits at full size", "ImageNet normalization")
+    understood = ("5 classes", "logits at full size", "ImageNet normalization")
     needs = ("segmentation_models_pytorch",)
     build = partial(smp, architecture.replace("+", "plus"), encoder, draw)
-    return Row(title, "segmentation_models_pytorch", 'stmg.load("smp:" + folder)', understood, build, needs=needs)
+    return Row(
+        title,
+        "segmentation_models_pytorch",
+        'stmg.load("smp:" + folder, size=(64, 96))',
+        understood,
+        build,
+        needs=needs,
+    )
 
 
 ROWS = (
     torchvision_row("LR-ASPP, MobileNetV3", "lraspp_mobilenet_v3_large"),
     torchvision_row("DeepLabV3, MobileNetV3", "deeplabv3_mobilenet_v3_large"),
-    torchvision_row("DeepLabV3, ResNet-50", "deeplabv3_resnet50"),
+    torchvision_row("DeepLabV3, ResNet-50", "deeplabv3_resnet50", (1, 1.5)),
     torchvision_row("FCN, ResNet-50", "fcn_resnet50"),
     smp_row("Unet"),
     smp_row("FPN"),

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from stmg.errors import ModelError, explain_missing, first_line
@@ -87,7 +86,8 @@ def _describe(network: Any, processor: Any, tokenizer: Any) -> LibraryModel:
     tokens = None
     if type(network).__name__.startswith("OneFormer") and tokenizer is not None:
         length = network.config.task_seq_len
-        tokens = torch.tensor([tokenizer(TASK, padding="max_length", max_length=length, truncation=True)["input_ids"]])
+        told = tokenizer(TASK, padding="max_length", max_length=length, truncation=True, return_tensors="pt")
+        tokens = told["input_ids"] * told["attention_mask"]  # zeros, whatever it fills up with
     names = tuple(str(network.config.id2label[index]) for index in sorted(network.config.id2label))
     return LibraryModel(
         ImageNetwork(network, bgr, tokens) if bgr or tokens is not None else network,
