@@ -37,7 +37,7 @@ def mode_of_source(source: object) -> Mode:
 
 
 def _is_pipeline(network: Any) -> bool:
-    """Whether this is a pipeline object of transformers, which is callable, but takes files and gives pictures."""
+    """True if this is a transformers pipeline, which is callable but takes files and returns pictures."""
     return hasattr(network, "image_processor") and hasattr(getattr(network, "model", None), "parameters")
 
 
@@ -101,9 +101,9 @@ class VideoSegmenter(Pretrained):
         return f"VideoSegmenter({self.describe()})"
 
     def describe(self) -> str:
-        """What was understood of the network, in one line; what nobody stated is marked as assumed.
+        """Describe in one line how the network is interpreted. What nobody stated is marked as assumed.
 
-        After the first frame it says more, as functions and some graph files do not tell what they give before.
+        The line is longer after the first frame, since functions and some graph files do not declare their outputs.
 
             SegFormer: 150 classes, logits at 1/4, ImageNet normalization (assumed), computed at 512x1024
         """
@@ -117,7 +117,7 @@ class VideoSegmenter(Pretrained):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What of the first computed frames cannot be right, in lines; each was a Python warning, too."""
+        """Problems seen in the first computed frames, one line each. Each was also raised as a Python warning."""
         return tuple(self._doubts.warnings)
 
     def _look_at(self, result: FrameResult) -> FrameResult:
@@ -260,5 +260,5 @@ class VideoSegmenter(Pretrained):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """What the classes are called; empty if unknown."""
+        """Names of the classes; empty if unknown."""
         return self.settings.class_names

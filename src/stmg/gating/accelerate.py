@@ -27,7 +27,7 @@ COMMON_SIZES = (224, 256, 320, 384, 448, 512, 513, 518, 640, 768, 1024)
 
 
 class NetworkOutput(NamedTuple):
-    """What a pass through the network gives."""
+    """Output of a pass through the network."""
 
     features: list[Tensor]
     """The head's input, maps (N, C, h, w); the logits themselves if the network has no head to be split off."""
@@ -36,7 +36,7 @@ class NetworkOutput(NamedTuple):
 
 
 def weight_dtype(network: nn.Module) -> torch.dtype:
-    """Of a network's weights; single precision if it has none."""
+    """Return the dtype of a network's weights; single precision if it has none."""
     return next((p.dtype for p in network.parameters() if p.is_floating_point()), torch.float32)
 
 
@@ -85,12 +85,12 @@ class AcceleratedNetwork(Pretrained, nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the weights, and so of the images."""
+        """Dtype of the weights, and therefore of the images."""
         return weight_dtype(self.network)
 
     @property
     def partial_network(self) -> nn.Module:
-        """What runs on partial frames: the second set of weights, or the only one."""
+        """Network for partial frames: the one with the second set of weights, or the only one."""
         return self.network if self.second is None else self.second
 
     def forward(self, image: Tensor) -> Any:
@@ -130,7 +130,7 @@ class AcceleratedNetwork(Pretrained, nn.Module):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What cannot be done with this network, and what still can."""
+        """Limits of this network: what cannot be done with it, and what still can."""
         notes = []
         if not self.blocks:
             notes.append(

@@ -72,7 +72,7 @@ class Opened(NamedTuple):
 
     runtime: Runtime
     options: Mapping[str, Any]
-    """How it is meant to be run, as fields of `Settings`."""
+    """Options it is meant to run with, as fields of `Settings`."""
 
 
 def load(
@@ -216,7 +216,7 @@ def _open_graph(spec: ModelSpec, engine: str) -> GraphRuntime:
 
 
 WITHOUT_CARD = {"motion": "auto"}
-"""How a model streams that has no card to say it: with the motion that fits what it costs here."""
+"""Defaults for a model without a card: the motion is chosen by the network's cost on this machine."""
 
 
 def _open_export(spec: ModelSpec, folder: Path) -> Opened:
@@ -280,7 +280,7 @@ def _choose_export_engine(spec: ModelSpec, kind: str) -> str:
 
 
 def _with_foreground(network: Any, spec: ModelSpec) -> Any:
-    """What a function gave, as a runtime that reads one channel as the spec states it."""
+    """Wrap a function's network in a runtime that reads a single channel as the spec states."""
     settings = spec.settings
     if settings.activation is None and settings.threshold is None:
         return network

@@ -20,21 +20,21 @@ from stmg.runtimes.manifest import MANIFEST
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
-"""What a folder of transformers has, where a checkpoint has a card."""
+"""Config file of a transformers folder, in place of a checkpoint's card."""
 LIBRARY_FILES = (
     CONFIG,
     *("preprocessor_config.json", "processor_config.json"),
     *("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt"),
     *("model.safetensors.index.json", "model-*.safetensors"),
 )
-"""What a model of transformers has on the Hub besides `model.safetensors`."""
+"""Files of a transformers model on the Hub besides `model.safetensors`."""
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "pytorch_model-*.bin")
-"""What older ones have in its place."""
+"""Weights of older transformers models, in place of `model.safetensors`."""
 OTHER_NAMES = (
     "a folder, a Hub id (nvidia/segformer-b0-finetuned-ade-512-512), a file (.onnx, .xml, .tflite, .pt, .pt2), "
     "torchvision:NETWORK, smp:FOLDER or nets.py:function"
 )
-"""What else can be named, as errors say it."""
+"""Other valid names, as listed in errors."""
 LARGE = ("ddrnet39-camvid",)
 """Checkpoints too large for the package: in the repository's `weights/`, in the cache, or on the Hub."""
 LIBRARIES = ("torchvision", "smp")
@@ -44,27 +44,27 @@ HUB_OWNER = "STMG_HUB"  # environment variable: whose Hub repositories hold them
 
 
 def is_library_name(name: str) -> bool:
-    """Whether this is `torchvision:NETWORK` or `smp:FOLDER`."""
+    """True if a name has the form `torchvision:NETWORK` or `smp:FOLDER`."""
     return name.partition(":")[0] in LIBRARIES and ":" in name and not Path(name).exists()
 
 
 def is_torch_file(name: str) -> bool:
-    """Whether this is a file that PyTorch saved: TorchScript, torch.export, or weights alone."""
+    """True if a name is that of a file saved by PyTorch: TorchScript, torch.export, or weights alone."""
     return Path(name).suffix in TORCH_SUFFIXES and Path(name).is_file()
 
 
 def is_graph_file(name: str) -> bool:
-    """Whether this is an .onnx, .xml or .tflite file that somebody exported."""
+    """True if a name is that of an .onnx, .xml or .tflite file."""
     return Path(name).suffix in GRAPH_ENGINES and Path(name).is_file()
 
 
 def is_export(name: str) -> bool:
-    """Whether this is a folder that stmg exported."""
+    """True if a name is that of a folder exported by stmg."""
     return (Path(name) / MANIFEST).is_file()
 
 
 def is_library_folder(folder: Path) -> bool:
-    """Whether this is a folder of `save_pretrained` of another library."""
+    """True if a folder was saved by another library's `save_pretrained`."""
     return (folder / CONFIG).is_file() and not (folder / CARD).is_file()
 
 
@@ -75,18 +75,18 @@ def refuse_export(folder: Path) -> None:
 
 
 def is_exported(name: str) -> bool:
-    """Whether this is either of them, which runs without PyTorch."""
+    """True if a name is that of an exported folder or a graph file. Both run without PyTorch."""
     return is_export(name) or is_graph_file(name)
 
 
 def is_user_function(name: str) -> bool:
-    """Whether a name has the form `module:function`; a path with a drive letter has not."""
+    """True if a name has the form `module:function`. A path with a drive letter does not."""
     is_function = re.fullmatch(r".+:[A-Za-z_]\w*", name) is not None and not Path(name).exists()
     return is_function and not is_library_name(name)
 
 
 def is_network(name: str) -> bool:
-    """Whether this is the name of a network that comes with the package, without weights."""
+    """True if a name is that of a network that comes with the package, without weights."""
     if is_exported(name) or (Path(name) / CARD).is_file():  # to know the names is to import PyTorch
         return False
     try:
@@ -99,7 +99,7 @@ def is_network(name: str) -> bool:
 
 
 def is_code(name: str) -> bool:
-    """Whether this is a network in code, of a user or of the package: it has no card, and takes any size or its own."""
+    """True if a name is that of a network in code, a user's or the package's: it has no card."""
     return is_user_function(name) or is_network(name)
 
 

@@ -15,7 +15,7 @@ from stmg.video.frames import Image, resize_image
 from stmg.video.labels import resize_plane
 
 INPUTS, OUTPUTS = ("image", "before", "warped"), ("logits", "mask")
-"""Of the graph."""
+"""Names of the graph's inputs and outputs."""
 
 
 class GraphCorrector:

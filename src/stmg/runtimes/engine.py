@@ -1,4 +1,4 @@
-"""What engines have in common: the protocol of an engine, and a graph file as an engine shows it."""
+"""The protocol of an engine, and the view of a graph file that engines share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LAST_OPERATIONS = {
     **dict.fromkeys(("Sigmoid", "HardSigmoid", "QLinearSigmoid", "LOGISTIC"), "sigmoid"),
     **dict.fromkeys(("Relu", "ReLU", "RELU", "Softplus", "SoftPlus", "Exp", "EXP"), "relu"),
 }
-"""What tells how one channel is read, by the names of operations of ONNX, OpenVINO and TensorFlow Lite."""
+"""Activation that an operation implies for a single channel, by its name in ONNX, OpenVINO or TensorFlow Lite."""
 # Operations after which values are still of that range: of ONNX, OpenVINO, TensorFlow Lite.
 PASSING = {
     *("Identity", "Cast", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Resize", "Upsample"),
@@ -45,7 +45,7 @@ PASSING = {
 
 
 class Quantization(NamedTuple):
-    """How integers stand for numbers: `scale * (integer - zero_point)`."""
+    """Quantization of an integer tensor: an integer means `scale * (integer - zero_point)`."""
 
     scale: float
     zero_point: int
@@ -72,7 +72,7 @@ class GraphOutput(NamedTuple):
     last: str = ""
     """`sigmoid` if one makes it, so that its values are probabilities; `relu` if they are any numbers from 0 up."""
     quantization: Quantization | None = None
-    """Of integers that stand for numbers."""
+    """Quantization of the output; None if it is not quantized."""
 
 
 class PlainGraph(NamedTuple):
@@ -81,14 +81,14 @@ class PlainGraph(NamedTuple):
     compile: Callable[[Sequence[int]], Infer]
     """A function from its input to some of its outputs, by index."""
     name: str
-    """Of its input."""
+    """Name of the input."""
     shape: tuple[int | str | None, ...]
-    """Of its input; a side that is no number is free."""
+    """Shape of the input; a side that is not a number is free."""
     dtype: type[np.generic] | None
-    """Of its input; None if it is none of `DTYPES`."""
+    """Dtype of the input; None if it is not in `DTYPES`."""
     outputs: tuple[GraphOutput, ...]
     metadata: Mapping[str, str] = {}
-    """What its exporter wrote into the file."""
+    """Metadata that the exporter wrote into the file."""
 
 
 class UnreadableGraphError(ModelError):
@@ -107,7 +107,7 @@ class Engine(Protocol):
     """False on a GPU or another accelerator, which computes one frame after the other."""
 
     def for_throughput(self) -> Engine:
-        """The same engine for several runs at once, each on one core: slower for one frame, faster for many."""
+        """Return this engine for several runs at once, each on one core: slower for one frame, faster for many."""
 
     def compile(self, graph: Path, outputs: tuple[str, ...]) -> Run:
         """A function from inputs to these outputs of a graph, by name."""

@@ -25,7 +25,7 @@ GRAPH_ENGINES = {
 
 
 def read_scales(path: Path) -> dict[str, Quantization]:
-    """Of the inputs and outputs of a graph file that are integers that stand for numbers, by name."""
+    """Read the quantization of a graph file's quantized inputs and outputs, by name."""
     if path.suffix == ".tflite":
         return read_tflite(path).scales
     return read_onnx_scales(path) if path.suffix == ".onnx" else {}

@@ -67,7 +67,7 @@ class GraphRuntime(CallableRuntime):
         self.input_size = None if self._height is None or self._width is None else (self._height, self._width)
         self.block_notes = ("a graph file has no blocks that can be skipped: frames are computed whole or carried",)
         self.class_names: tuple[str, ...] = ()
-        """What the file calls its classes; empty if it does not say."""
+        """Class names from the file; empty if it has none."""
         self.model_size = self.input_size
         """(H, W) that the network is meant for, where it is known."""
         self.yolo = find_yolo(graph.outputs) if output is None else None
@@ -114,7 +114,7 @@ class GraphRuntime(CallableRuntime):
         return (index,)
 
     def _default_normalization(self) -> Normalization:
-        """What the file says by how its integers stand for numbers, if bytes are to become all of them."""
+        """Derive the normalization from the input's quantization, if any, so that bytes fill the range of its integers."""
         if self._input_scale is None:
             return NORMALIZATIONS["none"] if self.yolo else Normalization()
         scale, zero_point = self._input_scale
@@ -155,7 +155,7 @@ class GraphRuntime(CallableRuntime):
 
     @property
     def graph(self) -> PlainGraph:
-        """What it runs."""
+        """The graph that it runs."""
         return self._graph
 
     @property
@@ -175,13 +175,13 @@ class GraphRuntime(CallableRuntime):
         return max(known, key=lambda index: known[index]) if len(known) == len(areas) else min(areas)
 
     def _rank(self, output: GraphOutput) -> tuple[bool, bool, bool]:
-        """How much an output looks like a map of classes."""
+        """Rank an output by how much it looks like a map of classes."""
         axes = len(output.shape)
         is_map = axes in (0, 3, 4) and (self._layout(output)[0] or 0) <= MAX_CLASSES and not self._is_table(output)
         return is_map, output.is_float, axes == 4
 
     def _is_table(self, output: GraphOutput) -> bool:
-        """Whether an output has rows and columns that are not those of an image."""
+        """True if an output is a table: its rows and columns are not those of an image."""
         if len(output.shape) != 3 or not output.is_float or output.shape[0] not in (1, None):
             return False
         known = [side for side in output.shape[1:] if isinstance(side, int)]
@@ -278,5 +278,5 @@ def _fixed(side: int | str | None) -> int | None:
 
 
 def _similar(sides: tuple[int, ...], image: tuple[int, int]) -> bool:
-    """Whether two sides are those of an image, or of one made smaller."""
+    """True if two sides have the proportions of an image."""
     return abs(sides[0] * image[1] - sides[1] * image[0]) <= max(image)

@@ -16,7 +16,7 @@ from stmg.video.normalization import NORMALIZATIONS, Normalization
 NUM_LAYERS = 12
 """Among so many of a network's layers, in the order of its modules, are the first two that run."""
 MAX_SIDE = 256
-"""Of the frame that is looked at: statistics need no more."""
+"""Longest side of the frame to measure: statistics need no more."""
 MIN_CONTRAST = 20
 """Standard deviation of the values of a frame; a black or foggy one tells nothing."""
 MIN_GAIN = 1.0
@@ -35,7 +35,7 @@ class FirstLayer:
 
     @torch.no_grad()
     def measure_misfit(self, image: Image, normalization: Normalization) -> float:
-        """How far its outputs on an image are from those in training: the divergence of each channel, on average."""
+        """Measure how far its outputs on an image are from those in training: the mean divergence over channels."""
         weight = self.convolution.weight
         pixels = torch.from_numpy(np.require(image, requirements="W"))[None].to(weight.device)
         normalized = NormalizeImage(normalization.mean, normalization.std).to(weight.device)(pixels)

@@ -16,7 +16,7 @@ MANIFEST = "export.json"
 FORMAT = 1
 FORMATS = ("onnx", "openvino")
 OUTPUTS = {"encode": ("encoded",), "compare": ("changed",)}
-"""Of graphs whose outputs have names of their own."""
+"""Output names of graphs that have their own."""
 EARLIER = "pairs"
 """A key of exports that were made before partial frames had one set of blocks: they hold whole frames."""
 
@@ -32,14 +32,14 @@ class GraphFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """What an export is."""
+    """Description of an export."""
 
     id: str
-    """Another one each time something is exported."""
+    """Unique identifier of this export."""
     kind: str
     """onnx or openvino."""
     bits: int
-    """Of the network's weights: 32, or 8 for INT8."""
+    """Bits per weight of the network: 32, or 8 for INT8."""
     size: tuple[int, int]
     """(H, W) of the frames it computes."""
     graphs: Mapping[str, GraphFile]
@@ -47,7 +47,7 @@ class Manifest:
     the logits, whatever they are called; features follow."""
     costs: NetworkCost
     card: Mapping[str, object]
-    """Of the checkpoint it came from, as JSON."""
+    """Card of the exported checkpoint, as JSON."""
     blocks: tuple[bool, ...] | None = None
     """The blocks that run on partial frames; None if it computes whole frames only."""
 

@@ -45,7 +45,7 @@ PACKAGES = {
     "directml": "onnxruntime-directml",
     "openvino": "onnxruntime-openvino",
 }
-"""That bring the providers, each instead of the package onnxruntime."""
+"""Packages that contain the providers. Each replaces the package onnxruntime."""
 
 
 def import_onnxruntime() -> Any:
@@ -165,7 +165,7 @@ class OnnxRuntime:
 
 
 def find_last_operation(nodes: Iterable[Any], name: str) -> str:
-    """What kind of operation makes a tensor of an ONNX graph, perhaps resized or reshaped afterwards."""
+    """Find the type of the operation that makes a tensor of an ONNX graph, looking past resizes and reshapes."""
     producers = {output: node for node in nodes for output in node.output}
     while name in producers and producers[name].op_type in PASSING:
         name = producers[name].input[0]

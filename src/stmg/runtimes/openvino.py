@@ -28,7 +28,7 @@ from stmg.runtimes.engine import (
 )
 
 READERS = {".xml": "ir", ".onnx": "onnx", ".tflite": "tflite"}
-"""Of graph files, by suffix, as OpenVINO calls them."""
+"""OpenVINO's names for the readers of graph files, by suffix."""
 
 
 def import_openvino() -> Any:

@@ -1,4 +1,4 @@
-"""What a .tflite file says of its outputs that engines do not: scales of integers, and the last operation."""
+"""Read from a .tflite file what engines do not report: quantization scales and the last operation."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class TfliteFile(NamedTuple):
     """Inputs and outputs of a .tflite file, by name."""
 
     scales: dict[str, Quantization]
-    """Of those that are integers that stand for numbers."""
+    """Quantization of the quantized inputs and outputs, by name."""
     last_operations: dict[str, str]
     """As `GraphOutput.last`."""
 
 
 def read_tflite(path: Path) -> TfliteFile:
-    """What a .tflite file says of the ends of its graph."""
+    """Read a .tflite file's description of its inputs and outputs."""
     try:
         return _read(path.read_bytes())
     except (struct.error, IndexError, UnicodeDecodeError) as error:
@@ -91,7 +91,7 @@ class _Table(NamedTuple):
         return self.position + offset if offset else None
 
     def _follow(self, slot: int) -> int | None:
-        """What a field that is an offset points to."""
+        """Follow a field that is an offset to its target; None if the field is absent."""
         place = self._field(slot)
         return None if place is None else place + _number(self.content, "<I", place)
 

@@ -1,4 +1,4 @@
-"""How many CPU threads the libraries that do the work may use."""
+"""Set how many CPU threads OpenCV and PyTorch may use."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class TorchRuntime(Runtime):
             raise SettingsError(f"no precision is called {precision!r}; there are {', '.join(PRECISIONS)}")
         self.device = find_device(device)
         self.is_plain = not isinstance(network, AcceleratedNetwork)
-        """Whether a plain module was given: what it is meant for, its size above all, is not known."""
+        """True if a plain module was given, whose intended use, such as its input size, is unknown."""
         if not isinstance(network, AcceleratedNetwork):
             network = accelerate_at(network, (128, 128), size)
         _check_finite(network)

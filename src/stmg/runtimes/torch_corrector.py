@@ -63,7 +63,7 @@ def count_correction(module: Corrector, size: tuple[int, int]) -> int:
 
 
 def example_inputs(num_classes: int, size: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """What a corrector is given of a frame of (H, W): two images at its half, logits at its eighth."""
+    """Make example inputs of a corrector for a frame of (H, W): two images at half size, logits at an eighth."""
     height, width = size
     image, before = (torch.zeros(1, *view_size(size), 3, dtype=torch.uint8, device=device) for _ in range(2))
     return image, before, torch.zeros(1, num_classes, max(1, height // GRID), max(1, width // GRID), device=device)

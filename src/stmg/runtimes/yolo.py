@@ -21,7 +21,7 @@ from stmg.video.labels import Labels
 
 MIN_SCORE = 0.25
 MAX_OVERLAP = {"v5": 0.45, "v8": 0.7}
-"""Of two boxes of one class, as intersection over union; of those that overlap more the better stays."""
+"""Highest intersection over union of two boxes of one class. Of boxes that overlap more, only the better is kept."""
 MAX_DETECTIONS = 300
 MAX_PROTOTYPES = 64
 STRIDE = 32  # of the coarsest features: sides of images are multiples of it
@@ -68,7 +68,7 @@ def fit_letterbox(image: tuple[int, int], size: tuple[int, int] | None) -> Lette
 
 
 class Detections(NamedTuple):
-    """What a network found, best first."""
+    """Detections of a network, best first."""
 
     boxes: Floats
     """(N, 4): left, top, right, bottom, in pixels of the input."""
@@ -113,7 +113,7 @@ def find_yolo(outputs: Sequence[GraphOutput]) -> YoloOutputs | None:
 
 
 def _is_table(sides: tuple[int | str | None, ...], prototypes: int, area: int | None) -> bool:
-    """Whether sides are those of a table of boxes that goes with prototypes of an area, None if it is not known."""
+    """True if sides are those of a table of boxes for prototypes of that area. An area of None is unknown."""
     one, two = (side if isinstance(side, int) and side > 0 else None for side in sides)
     if area is None or one is None or two is None:  # at least the columns are known
         return any(side is not None and side > 4 + prototypes for side in (one, two))
@@ -130,7 +130,7 @@ def _count_cells(area: int) -> int:
 
 
 def read_table(table: Floats, prototypes: tuple[int, ...], size: tuple[int, int]) -> Detections:
-    """What is in a table of boxes (rows, columns) or (columns, rows), for prototypes (M, h, w) of an input's size."""
+    """Read a table of boxes, (rows, columns) or (columns, rows), for prototypes (M, h, w) and the input's size."""
     number, cells = prototypes[0], _count_cells(prototypes[1] * prototypes[2])
     if len(table) == 3 * cells:
         return _suppress(_to_corners(table[:, :4]), table[:, 5:-number] * table[:, 4:5], table, number, size, "v5")

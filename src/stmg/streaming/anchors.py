@@ -35,12 +35,12 @@ class Anchor:
 
     segmentation: Segmentation
     logits: NDArray[np.float32] | None = None
-    """Of the classes at the network's own resolution, (h, w, C); None where it gives labels alone or nobody blends."""
+    """Class logits at the network's own resolution, (h, w, C). None if only labels are available or nothing blends."""
     small: Image | None = None
     """The frame itself at half its size, to see how well it explains another one; None where nobody blends."""
     threshold: float = 0.5
     reference: CorrectorReference | None = None
-    """What a corrector needs of it; None without one."""
+    """Input that a corrector takes from this anchor; None without a corrector."""
 
     @property
     def labels(self) -> Labels:
@@ -83,12 +83,12 @@ def make_anchor(
 
 
 def carry_segmentation(anchor: Anchor, flow: Flow | None) -> Segmentation:
-    """What an anchor shows, warped onto a frame."""
+    """Warp an anchor's segmentation onto a frame."""
     return warp_segmentation(anchor.segmentation, flow, anchor.threshold)
 
 
 def carry_corrected(corrector: Corrector | None, anchor: Anchor, flow: Flow | None, image: Image) -> Segmentation:
-    """What an anchor shows, warped onto a frame and corrected there if there is a corrector."""
+    """Warp an anchor's segmentation onto a frame, then correct it there if there is a corrector."""
     segmentation = carry_segmentation(anchor, flow)
     if corrector is None or anchor.reference is None:
         return segmentation

@@ -26,7 +26,7 @@ CHANGE_AT_HALF_DISTANCE = 0.69
 
 
 class Audit(NamedTuple):
-    """How a computed frame differs from what would have been shown there."""
+    """Difference between a computed frame and what would have been shown without computing it."""
 
     changed: float
     """Share of the pixels, 0 to 1, with another label."""
@@ -61,7 +61,7 @@ def compare(shown: Labels, computed: Labels, distance: int, flicker: float | Non
 
 
 class Steering(NamedTuple):
-    """How audits have changed the budget of a stream."""
+    """Effect of the audits so far on the budget of a stream."""
 
     factor: float = 1.0
     """Multiplies the scheduler's own budget."""
@@ -105,7 +105,7 @@ class SceneSteering:
     def __init__(self, max_change: float | None) -> None:
         self.max_change = max_change
         self.scene = 0
-        """How many scenes have begun."""
+        """Number of scene breaks so far."""
         self._steering = Steering(unaudited=AUDIT_PERIOD)
 
     @property

@@ -33,7 +33,7 @@ class Side(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """How much the anchors before and after a frame count in its cells."""
+    """Weights of the anchors before and after a frame, for each of its cells."""
 
     left: Map
     right: Map
@@ -45,7 +45,7 @@ class Weights(NamedTuple):
         return share
 
     def take(self, cells: NDArray[np.intp]) -> Weights:
-        """Of some cells, by their flat index."""
+        """Select cells by flat index."""
         return Weights(self.left.ravel().take(cells), self.right.ravel().take(cells))
 
 
@@ -77,7 +77,7 @@ class BlendInput(NamedTuple):
         )
 
     def corrector_input(self, small: Image, weights: Weights) -> CorrectorInput:
-        """What a corrector sees of it. Both anchors were made for a corrector."""
+        """Build the corrector's input for this frame. Both anchors must have a reference."""
         one, two = self.left.anchor.reference, self.right.anchor.reference
         assert one is not None
         assert two is not None
@@ -108,7 +108,7 @@ def correct_between(corrector: Corrector | None, frame: BlendInput) -> Anchor:
 
 
 def blend_segmentation(frame: BlendInput, weights: Weights | None = None) -> Segmentation:
-    """What a frame between two anchors shows."""
+    """Segment a frame between two anchors by blending them."""
     left, right = frame.left.anchor, frame.right.anchor
     if left.probability is None or right.probability is None:
         return Segmentation(blend_labels(frame, weights))

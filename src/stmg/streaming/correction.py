@@ -60,7 +60,7 @@ def make_reference(
 
     Labels without logits count as certain.
 
-    small: the frame at half its size.
+    small: the frame at half size.
     logits: of the classes at the network's own resolution, (h, w, C).
     """
     height, width = segmentation.labels.shape
@@ -113,7 +113,7 @@ def view_size(size: tuple[int, ...]) -> tuple[int, int]:
 
 
 class CorrectorInput(NamedTuple):
-    """What a corrector sees of a frame."""
+    """Input of a corrector for one frame."""
 
     image: Image
     """The frame, at half size."""
@@ -124,18 +124,18 @@ class CorrectorInput(NamedTuple):
 
 
 def warp_corrector_input(reference: CorrectorReference, flow: Flow | None, image: Image) -> CorrectorInput:
-    """What a corrector sees of a frame that is warped from one computed frame."""
+    """Build the corrector's input for a frame that is warped from one computed frame."""
     return CorrectorInput(halve_image(image), warp(reference.image, flow), warp(reference.logits, flow))
 
 
 def blend_corrector_input(
     sides: Sequence[tuple[CorrectorReference, Flow | None]], share: Map, small: Image
 ) -> CorrectorInput:
-    """What a corrector sees of a frame that is blended from two computed frames.
+    """Build the corrector's input for a frame that is blended from two computed frames.
 
     sides: the two frames, and the flow to each.
-    share: of the first of them, in [0, 1], (h, w) as large as the images.
-    small: the frame at half its size.
+    share: weight of the first frame, in [0, 1], (h, w). It has the size of the images.
+    small: the frame at half size.
     """
     (one, first), (two, second) = sides
     ours, theirs = warp(one.image, first), warp(two.image, second)
@@ -148,7 +148,7 @@ def blend_corrector_input(
 def correct(
     corrector: Corrector, view: CorrectorInput, segmentation: Segmentation, threshold: float
 ) -> tuple[Segmentation, NDArray[np.float32]]:
-    """What a frame shows after its correction, instead of `segmentation`, and the corrector's logits (h, w, C)."""
+    """Correct `segmentation`. Return the corrected segmentation and the corrector's logits (h, w, C)."""
     logits, mask = corrector.correct(*view)
     height, width = segmentation.labels.shape
     full = cv2.resize(mask, (width, height), interpolation=cv2.INTER_LINEAR)

@@ -14,7 +14,7 @@ class Cost(NamedTuple):
     macs: int = 0
     """Multiply-accumulates, those of the mask generator included."""
     head_macs: int = 0
-    """Of these, the head's: the paper counts without them."""
+    """The head's part of `macs`, which the paper does not count."""
     params: int = 0
     """Parameters that were used."""
 

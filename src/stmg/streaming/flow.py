@@ -82,9 +82,9 @@ def is_outside(positions: Flow, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 
 def match_error(before: NDArray[np.uint8], now: NDArray[np.uint8], flow: Flow | None) -> NDArray[np.uint8]:
-    """How badly an older image, warped, explains each pixel (h, w) of a newer one of its shape, in levels of 255.
+    """Absolute difference (h, w) between a newer image and an older one warped onto it, in levels from 0 to 255.
 
-    Both are (h, w), or (h, w, 3) in color.
+    Both images are (h, w), or (h, w, 3) in color.
     """
     positions = find_positions(flow, now.shape)
     difference = cv2.absdiff(now, remap(before, positions))

@@ -24,7 +24,7 @@ MIN_SHARE_BELOW = 0.02  # of the highest logit, that the lowest is below 0
 
 @dataclass(frozen=True)
 class Foreground:
-    """How a user wants the single channel of a network for foreground or matting to be read; None: not stated.
+    """The user's choice of how to read the single channel of a foreground or matting network; None if not stated.
 
     activation: logits or probability.
     threshold: the probability above which a pixel is foreground.
@@ -50,7 +50,7 @@ class Foreground:
 
 
 def as_array(output: Any) -> NDArray[Any]:
-    """What a function returned as logits (C, h, w) of floats or labels (H, W) of integers; anything else is an error.
+    """Convert a function's output to float logits (C, h, w) or integer labels (H, W). Anything else raises an error.
 
     A PyTorch tensor becomes numpy, a batch of one loses its first axis, and labels lose every axis of one. A mask of
     booleans is a single channel of probability.
@@ -109,7 +109,7 @@ def put_channels_first(array: NDArray[Any], image: tuple[int, int]) -> NDArray[A
 
 
 def _is_strided(sides: tuple[int, ...], image: tuple[int, int]) -> bool:
-    """Whether a map has the size of an image, or of one made smaller by a power of two, rounded either way."""
+    """True if a map has the size of an image, or that size divided by a power of two up to 32, rounded up or down."""
     return any(
         all(abs(side - whole / stride) < 1 for side, whole in zip(sides, image, strict=True))
         for stride in (1, 2, 4, 8, 16, 32)

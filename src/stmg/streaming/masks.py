@@ -18,7 +18,7 @@ SIDE_MULTIPLE = 16  # pixels
 
 
 class Masks(NamedTuple):
-    """What to compute on a frame; the rest is reused."""
+    """The parts of a frame to compute; the rest is reused."""
 
     keep: tuple[bool, ...]
     """K values, True = run residual block k."""

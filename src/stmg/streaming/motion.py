@@ -84,7 +84,7 @@ class MotionEstimator(ABC):
     """
 
     name: str = "custom"
-    """What settings, records and tables call it."""
+    """Name in settings, records and tables."""
     view_width: int = VIEW_WIDTH
     """Width of the gray views to compare. Narrower frames keep their own width."""
     both_ways: bool = False
@@ -225,10 +225,10 @@ def make_view(frame: Frame, width: int = VIEW_WIDTH) -> View:
 
 
 def measure_change(before: View, now: View, flow: Flow | None) -> Map:
-    """How much of each cell changed beyond what the flow explains, in [0, 1], (h / 4, w / 4).
+    """Measure how much each cell changed beyond what the flow explains, in [0, 1], (h / 4, w / 4).
 
-    The difference left after warping is divided by the local contrast, so that texture and light count alike, and by a
-    floor of ten gray levels for sensor noise.
+    The difference left after warping is divided by the local contrast, so that texture and light count alike. The
+    divisor is at least ten gray levels, to allow for sensor noise.
     """
     height, width = _change_shape(now)
     old, new = (resize_image(view.gray, (height // 2, width // 2)) for view in (before, now))

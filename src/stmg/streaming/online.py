@@ -44,13 +44,13 @@ class FrameState:
     encoded: Any
     """The mask generator's features of the anchor; None without a mask generator."""
     number: int = 0
-    """How many frames came so far."""
+    """Number of frames so far."""
     memory: Memory = AFTER_FIRST_FRAME
-    """What the scheduler remembers."""
+    """The scheduler's memory."""
     unrefreshed: Map | None = None
     """(h, w): the change that partial frames since the last key frame did not compute; None: nothing."""
     segmentation: Segmentation | None = None
-    """What the newest frame shows, if it was computed or corrected; None: it was only warped."""
+    """Segmentation of the newest frame if it was computed or corrected; None if it was only warped."""
     steering: Steering = UNSTEERED
 
 
@@ -198,10 +198,10 @@ class Online:
         return compare(carried.labels, anchor.labels, lookback.distance, state.steering.flicker)
 
     def _carry(self, frame: Frame, tracked: TrackedFrame, state: FrameState, flow: Flow | None) -> Segmentation:
-        """What a frame shows without the network.
+        """Segment a frame without the network.
 
-        With a corrector every second frame is corrected; the others are warped from the frame before, which is nearly
-        as good as correcting them, at half the cost.
+        With a corrector, every second frame is corrected. The others are warped from the frame before: nearly as good,
+        at half the cost.
         """
         if self.corrector is not None and state.segmentation is not None:
             return warp_segmentation(state.segmentation, tracked.flow, self.runtime.threshold)
@@ -212,7 +212,7 @@ class Online:
         return self.corrector is not None and state.anchor.reference is not None and state.segmentation is None
 
     def _make_masks(self, encoded: Any, tracked: TrackedFrame, state: FrameState, flow: Flow | None) -> Masks:
-        """What changed since the last computed frame, by the mask generator or by what motion leaves unexplained."""
+        """Mark the changes since the last computed frame, from the mask generator or the change that flow leaves over."""
         if self.uses_masks:
             return self.runtime.compare(state.encoded, encoded, flow)
         assert tracked.change is not None

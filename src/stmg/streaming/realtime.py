@@ -29,11 +29,11 @@ MAX_AGE = 30  # frames after which the network runs in any case, so that errors 
 
 
 class NetworkResult(NamedTuple):
-    """What the network gives for a frame, computed in the background."""
+    """Output of the network for a frame, computed in the background."""
 
     anchor: Anchor
     audit: Audit | None
-    """Of the labels that were shown for the frame meanwhile; None where there were none of its scene."""
+    """Audit of the labels shown for the frame in the meantime; None if none of its scene were shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ class RealtimeState:
     tracked: TrackedFrame | None = None
     """The newest frame; None before the first."""
     scene: int = 0
-    """How many breaks there were."""
+    """Number of scene breaks so far."""
     number: int = 0
-    """How many frames came so far."""
+    """Number of frames so far."""
     current: Run | None = None
     """The run whose labels are shown."""
     pending: Run | None = None
@@ -175,7 +175,7 @@ class Realtime:
         return float(change.mean()) > self.min_change * state.steering.factor
 
     def _show(self, frame: Frame, state: RealtimeState) -> Segmentation:
-        """What a frame shows."""
+        """Make the segmentation to show for a frame."""
         assert state.current is not None
         anchor, (_, flow, distance) = state.current.future.result().anchor, state.current.lookback
         if state.current.scene != state.scene:

@@ -63,11 +63,11 @@ class FrameResult:
     probability: NDArray[np.float32] | None = field(default=None, repr=False)
     """(H, W) of the foreground, of networks with one channel, which the labels are thresholded from; else None."""
     audit: Audit | None = None
-    """How this computed frame differs from what would have been shown without it; None where that was not measured."""
+    """Difference between this computed frame and what would have been shown instead; None if not measured."""
 
     @cached_property
     def cost(self) -> Cost | None:
-        """What was executed for this frame; None where it cannot be counted."""
+        """Operations executed for this frame; None if they cannot be counted."""
         return self.count_cost()
 
     @property
@@ -77,7 +77,7 @@ class FrameResult:
 
     @property
     def kept_blocks(self) -> int:
-        """How many prunable blocks ran."""
+        """Number of prunable blocks that ran."""
         return sum(self.keep)
 
     def plot(self, opacity: float = 0.5, *, color: str = "rgb") -> Image:

@@ -37,11 +37,11 @@ class Output(NamedTuple):
     logits: Any
     """Logits (C, h, w) of the classes, or labels (H, W) where a network gives nothing else."""
     features: Any = None
-    """What the next partial frame may blend with; None if nothing can."""
+    """Features that the next partial frame may blend with; None if there are none."""
 
 
 class FirstOutput(NamedTuple):
-    """What a network gave for the first frame."""
+    """Output of a network for the first frame."""
 
     shape: tuple[int, ...]
     """(C, h, w) of logits, (H, W) of labels."""
@@ -71,9 +71,9 @@ class Runtime(ABC):
     input_size: tuple[int, int] | None = None
     """(H, W) that every frame is resized to; None if any size is computed as it comes."""
     num_classes: int | None = None
-    """How many classes the labels may have; None if that is not known before the first frame."""
+    """Number of classes; None if unknown before the first frame."""
     num_blocks: int = 0
-    """How many residual blocks can be skipped; 0 if frames are computed whole."""
+    """Number of residual blocks that can be skipped; 0 if frames are computed whole."""
     fixed_blocks: tuple[bool, ...] | None = None
     """The blocks that every partial frame runs; None if they are chosen frame by frame."""
     has_mask_generator: bool = False
@@ -81,41 +81,41 @@ class Runtime(ABC):
     one_at_a_time: bool = True
     """True if frames are computed one after the other, whatever threads call; each may then use all cores."""
     foreground: Foreground = Foreground()
-    """How a single channel is read, as far as it is stated."""
+    """The user's choice of how to read a single channel, as far as stated."""
     activation: str | None = None
     """logits or probability, once it is known what a single channel holds."""
     notes: tuple[str, ...] = ()
-    """What cannot be done with this network, and what still can."""
+    """Limits of this network: what cannot be done with it, and what still can."""
     block_notes: tuple[str, ...] = ()
-    """The same of its residual blocks, which matter in the paper's mode alone."""
+    """Limits of its residual blocks, which matter only in the paper's mode."""
     normalization: Normalization | None = None
-    """How the image is normalized, if it is."""
+    """Normalization of the image; None if there is none."""
     assumes_normalization: bool = False
     """True if nobody said how."""
     copied_from: Runtime | None = None
     """The runtime that this one does the work of, for throughput; None if it is nobody's copy."""
     first_output: FirstOutput | None = None
-    """Of the first frame that was computed."""
+    """Output for the first computed frame; None before it."""
 
     @property
     def name(self) -> str:
-        """What the network is called."""
+        """Name of the network."""
         return type(self).__name__
 
     @property
     def input_text(self) -> str:
-        """How the image goes in, such as `ImageNet normalization (assumed)`; empty if that is its own business."""
+        """Input description, such as `ImageNet normalization (assumed)`; empty if the network prepares its own input."""
         if self.normalization is None:
             return ""
         return f"{self.normalization}{' (assumed)' if self.assumes_normalization else ''}"
 
     def check_input(self, image: Image) -> str | None:
-        """What of a frame's range fits the network badly, in a line with the fix; None if nothing is known to."""
+        """Say in one line how a frame's value range misfits the network, and the fix. None if no misfit is known."""
         return None
 
     @property
     def description(self) -> str:
-        """What computes, and where, in one line: `onnxruntime 1.23, CPUExecutionProvider, 2 threads`."""
+        """Engine and device in one line, such as `onnxruntime 1.23, CPUExecutionProvider, 2 threads`."""
         return type(self).__name__
 
     @property
@@ -124,9 +124,9 @@ class Runtime(ABC):
         return THRESHOLD if self.foreground.threshold is None else self.foreground.threshold
 
     def for_throughput(self) -> Runtime:
-        """The same for many frames whose order does not matter: each on one core, several at once.
+        """Return this runtime for many frames in any order: each frame on one core, several at once.
 
-        Itself where that makes no difference.
+        Returns itself if that makes no difference.
         """
         return self
 
@@ -189,13 +189,13 @@ class Runtime(ABC):
     def cost(
         self, size: tuple[int, int], level: Level, keep: tuple[bool, ...], scale: float, masked: bool
     ) -> Cost | None:
-        """What a frame of that size and level executes; None if it cannot be counted."""
+        """Count the operations for a frame of that size and level; None if they cannot be counted."""
         return Cost() if level is Level.CARRY else None
 
     def find_activation(self, size: tuple[int, int]) -> str:
-        """Whether a single channel holds logits or probability: as stated, else as on a test image of that size.
+        """Find whether a single channel holds logits or probability: as stated, else from a test image of that size.
 
-        It is found once and never changes, so that the same frame gives the same result whatever came before.
+        The answer is found once and never changes, so that a frame's result does not depend on the frames before it.
         """
         if self.activation is None:
             with _choosing:

@@ -15,7 +15,7 @@ WINDOWS_AHEAD = 2  # windows that offline computes while the next one is read
 
 
 class Level(StrEnum):
-    """How much of the network runs on a frame."""
+    """The part of the network that runs on a frame."""
 
     KEY = "key"
     """All of it."""
@@ -35,14 +35,14 @@ class Evidence(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a scheduler remembers of the frames before."""
+    """A scheduler's memory of the frames before."""
 
     since_key: int = 0
     """Frames since the last key frame; 0 right after one."""
     threshold: float = math.inf
     """Distortion above which the paper's policy calls a key frame."""
     distortion: float = 0.0
-    """Of the last frame; 0 if it was computed."""
+    """Distortion of the last frame; 0 if it was computed."""
     expected: float = 0.0
     """Drift at the next frame if it goes on as it went."""
 
@@ -68,7 +68,7 @@ class Scheduler(ABC):
     """
 
     name: ClassVar[str] = "custom"
-    """What to report as the reason for a level."""
+    """Reason to report for a level."""
     reuses: ClassVar[bool] = True
     """True if frames take anything from the frames before. Otherwise partial frames blend nothing."""
 

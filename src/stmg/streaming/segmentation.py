@@ -12,12 +12,12 @@ from stmg.video.labels import IGNORE, Labels
 
 
 class Segmentation(NamedTuple):
-    """What a frame shows."""
+    """Segmentation of one frame."""
 
     labels: Labels
     """(H, W)."""
     probability: Map | None = None
-    """Of the foreground, (H, W); None where the network has several classes or gives labels."""
+    """Foreground probability, (H, W). None if the network has several classes or gives labels."""
     correction: Map | None = None
     """The corrector's mask, (h, w) in [0, 1], where the labels are corrected ones or warped from such; else None."""
 
@@ -26,7 +26,7 @@ class Segmentation(NamedTuple):
 
 
 def read_segmentation(runtime: Runtime, logits: object, size: tuple[int, int]) -> Segmentation:
-    """What a computed frame of (H, W) shows."""
+    """Convert the network's output for a frame of (H, W) to a segmentation."""
     known = runtime.copied_from or runtime
     if known.first_output is None:
         shape = tuple(getattr(logits, "shape", ()))
@@ -39,7 +39,7 @@ def read_segmentation(runtime: Runtime, logits: object, size: tuple[int, int]) -
 
 
 def warp_segmentation(before: Segmentation, flow: Flow | None, threshold: float) -> Segmentation:
-    """What an earlier frame shows, warped onto this one: labels by the nearest pixel, a probability bilinearly."""
+    """Warp an earlier frame's segmentation onto this one: labels by the nearest pixel, a probability bilinearly."""
     correction = None if before.correction is None else warp(before.correction, flow)
     if before.probability is None:
         return Segmentation(warp(before.labels, flow, nearest=True), None, correction)
@@ -52,7 +52,7 @@ def threshold_probability(probability: Map, threshold: float, correction: Map | 
 
 
 def keep_segmentation(before: Segmentation, size: tuple[int, int]) -> Segmentation:
-    """What a frame of another scene shows, unwarped; no labels and no foreground where it has another size."""
+    """Keep the segmentation of a frame of another scene, unwarped. At another size, all labels are IGNORE."""
     if before.labels.shape == size:
         return before.copy()
     nothing = None if before.probability is None else np.zeros(size, np.float32)

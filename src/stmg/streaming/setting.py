@@ -1,4 +1,4 @@
-"""What is declared of a setting, besides its name and type."""
+"""Declaration of a setting, besides its name and type."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ STREAM, MODEL = "Streaming", "Model"
 
 @dataclass(frozen=True)
 class Setting:
-    """What is known of a setting besides its type."""
+    """Properties of a setting besides its name and type."""
 
     help: str
     read: Read
     """Checks a value, which may be text, and converts it; called with the name of the setting and the value."""
     metavar: str = "NAME"
-    """What stands for the value in the help of the command line."""
+    """Placeholder for the value in the help of the command line."""
     group: str = STREAM
     """Streaming: how a stream is segmented; Model: how a model is opened."""
     python_only: bool = False
-    """Whether it is given in Python alone: neither an option of the command line nor a key of settings files."""
+    """True if it exists only in Python: neither as a command-line option nor as a key of settings files."""
     modes: tuple[Mode, ...] = MODES
     """The modes it means something in."""
     common: bool = False
-    """Whether the short help lists it."""
+    """True if the short help lists it."""
     live: bool = False
-    """Whether it may change while a stream runs."""
+    """True if it may change while a stream runs."""
     offered: Callable[[], tuple[object, ...]] | None = None
     """The values that a page offers; None: text. They are listed when asked for, since some need heavy imports."""
     in_files: bool = True
-    """Whether a settings file may hold it. Files are passed on, so they name no code and no other files."""
+    """True if a settings file may hold it. Files get shared, so they name no code and no other files."""
     name: str = ""
     default: Any = None
 

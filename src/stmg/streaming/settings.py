@@ -43,7 +43,7 @@ be further apart. Realtime has none: the network runs whenever something changed
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How a model is opened and how a stream is segmented. Values may be given as text, such as "2%" or "360x480"."""
+    """Settings for opening a model and segmenting a stream. Values may be text, such as "2%" or "360x480"."""
 
     mode: Mode | None = setting(
         None,
@@ -277,7 +277,7 @@ class Settings:
         return otherwise if self.delay is None else "offline"
 
     def can_run(self, mode: Mode) -> bool:
-        """Whether a mode honors the scheduler, if one was given."""
+        """True if a mode honors the given scheduler, or if none was given."""
         try:
             self.require_mode(mode)
         except SettingsError:
@@ -314,7 +314,7 @@ def check_modes(names: Iterable[str], mode: Mode) -> None:
 
 
 def is_for_opening(name: str) -> bool:
-    """Whether a setting is used up when a model is opened, so that no stream can change it."""
+    """True if a setting only takes effect when a model is opened, so that no stream can change it."""
     return name in SETTINGS and SETTINGS[name].group == MODEL
 
 

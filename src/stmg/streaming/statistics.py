@@ -13,7 +13,7 @@ from stmg.streaming.result import FrameResult
 
 @dataclass
 class Statistics:
-    """What the results of a stream add up to, and what happened to its source."""
+    """Totals over the results of a stream, and events of its source."""
 
     mode: str = "online"
     frames: Counter[str] = field(default_factory=Counter)
@@ -42,9 +42,9 @@ class Statistics:
     dropped: int = 0
     """Frames of a live source that were not segmented."""
     dropped_early: int = 0
-    """Of these, those that came before the first result, while the model was loading."""
+    """Dropped frames that came before the first result, while the model was loading."""
     damaged: str | None = None
-    """What could not be decoded, in words."""
+    """Description of what could not be decoded."""
     lost: str | None = None
     """Why a live source ended, if it broke off."""
     interrupted: bool = False

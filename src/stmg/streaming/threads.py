@@ -21,9 +21,9 @@ _own = 0  # the user's own number of threads, meanwhile
 
 
 def count_workers() -> int:
-    """How many threads work on the frames of a stream: as many as OpenCV has, where the user limited those.
+    """Number of threads that work on the frames of a stream: as many as OpenCV has, if the user limited those.
 
-    Where nobody did, one more than there are cores keeps them busy while others wait for memory.
+    Otherwise one more than there are cores, which keeps the cores busy while some threads wait for memory.
     """
     with _lock:
         threads = _own if _limiting else cv2.getNumThreads()

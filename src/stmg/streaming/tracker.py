@@ -119,7 +119,7 @@ class Lookback(NamedTuple):
     """The way from the newest frame back to a computed one."""
 
     view: View
-    """Of the computed frame."""
+    """View of the computed frame."""
     flow: Flow | None = None
     """From the newest frame to it. A long way is one flow, so that what is warped is sampled once."""
     distance: int = 0
@@ -130,5 +130,5 @@ class Lookback(NamedTuple):
         return Lookback(self.view, compose(self.flow, flow), self.distance + 1)
 
     def refine(self, estimator: MotionEstimator, now: View) -> Lookback:
-        """The same with its flow fitted to both ends, if it is a long one."""
+        """Fit a long flow to both of its ends."""
         return self._replace(flow=refine_flow(estimator, self.flow, self.view, now, self.distance))

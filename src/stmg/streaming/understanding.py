@@ -1,4 +1,4 @@
-"""What was understood of a network, in one line, and what in its first computed frames cannot be right."""
+"""Describe in one line how a network is interpreted, and warn if its first outputs look wrong."""
 
 from __future__ import annotations
 
@@ -125,10 +125,10 @@ def find_only_label(labels: Labels) -> int | None:
 
 
 def measure_disorder(labels: Labels, stride: int = 1) -> float:
-    """How often neighboring cells differ, as a share of what it were if each drew its label by chance.
+    """Measure how often neighboring cells differ, relative to labels drawn at random in the same proportions.
 
-    0 for one class alone, and for frames in which one class has nearly all pixels. Cells are a stride apart, as those
-    in between are interpolated.
+    It is 0 for a single class, and for frames in which one class has nearly all pixels. Cells are a stride apart, since
+    those in between are interpolated.
     """
     cells = labels[stride // 2 :: stride, stride // 2 :: stride]
     chance = _differ_by_chance(cells)

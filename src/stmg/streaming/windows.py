@@ -30,19 +30,19 @@ class WindowFrame:
 
     frame: Frame
     number: int
-    """How many frames were handed in before it."""
+    """Number of frames handed in before this one."""
     arrived: float
     """By the clock, in seconds."""
     tracked: TrackedFrame
     flow_ahead: Future[Flow | None] | None = None
-    """From the frame before to this one; None where that is the inverse of the flow back."""
+    """Flow from the frame before to this one; None if it is the inverse of the flow back."""
     anchor: Future[Anchor] | None = None
-    """What the network gives for it; None where it is not computed."""
+    """The network's result for this frame; None if it is not computed."""
     reason: str = ""
     """Why it is computed."""
 
     def wait_for_anchor(self) -> Anchor:
-        """What the network gives for it."""
+        """Wait for the network's result for this frame."""
         assert self.anchor is not None
         return self.anchor.result()
 
@@ -57,9 +57,9 @@ class Window:
     frames: list[WindowFrame] = field(default_factory=list)
     """The last one is the anchor after, once the window is closed."""
     blended: list[Future[Segmentation]] | None = None
-    """What the frames before the last one show, once that is under way."""
+    """Segmentations of all frames but the last, once they are under way; None before."""
     audit: Future[Audit | None] | None = None
-    """Of the last frame, once that is under way; None: it is not audited."""
+    """Audit of the last frame, once it is under way; None if it is not audited."""
 
 
 class WindowBlender:
@@ -84,7 +84,7 @@ class WindowBlender:
         self._to_end = [_flows_to_end(part) for part in parts]
 
     def submit(self, pool: Executor) -> list[Future[Segmentation]]:
-        """What each frame shows, computed side by side."""
+        """Start segmenting all frames in parallel."""
         left, right = self.frames[0].anchor, self.frames[-1].anchor
         assert left is not None
         assert right is not None
@@ -96,7 +96,7 @@ class WindowBlender:
         ]
 
     def blend(self, at: int) -> Segmentation:
-        """What one frame shows, computed here. It waits for the anchors."""
+        """Segment one frame in this thread. Waits for the anchors."""
         return self._blend(at, self._compute_mark)
 
     def _blend(self, at: int, anchor_at: Callable[[int], Anchor]) -> Segmentation:

@@ -67,7 +67,7 @@ class Original(NamedTuple):
 
     image: Image
     resize_ms: float
-    """How long resizing it took."""
+    """Time to resize it, in milliseconds."""
 
 
 SizeFor = Callable[[tuple[int, int]], tuple[int, int] | None]
