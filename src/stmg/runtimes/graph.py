@@ -114,7 +114,7 @@ class GraphRuntime(CallableRuntime):
         return (index,)
 
     def _default_normalization(self) -> Normalization:
-        """Derive the normalization from the input's quantization, if any, so that bytes fill the range of its integers."""
+        """Derive the normalization from the input's quantization, if any. Bytes then fill its integer range."""
         if self._input_scale is None:
             return NORMALIZATIONS["none"] if self.yolo else Normalization()
         scale, zero_point = self._input_scale

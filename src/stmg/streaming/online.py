@@ -212,7 +212,7 @@ class Online:
         return self.corrector is not None and state.anchor.reference is not None and state.segmentation is None
 
     def _make_masks(self, encoded: Any, tracked: TrackedFrame, state: FrameState, flow: Flow | None) -> Masks:
-        """Mark the changes since the last computed frame, from the mask generator or the change that flow leaves over."""
+        """Mark the changes since the last computed frame, from the mask generator or the flow's residual."""
         if self.uses_masks:
             return self.runtime.compare(state.encoded, encoded, flow)
         assert tracked.change is not None

@@ -104,7 +104,7 @@ class Runtime(ABC):
 
     @property
     def input_text(self) -> str:
-        """Input description, such as `ImageNet normalization (assumed)`; empty if the network prepares its own input."""
+        """Description of the input, as `ImageNet normalization (assumed)`; empty if no normalization is known."""
         if self.normalization is None:
             return ""
         return f"{self.normalization}{' (assumed)' if self.assumes_normalization else ''}"
