@@ -14,6 +14,7 @@ from stmg.errors import ModelError, SettingsError, first_line
 from stmg.runtimes.callable import CallableRuntime
 from stmg.runtimes.engine import Engine, GraphOutput, PlainGraph, Quantization, describe_engine
 from stmg.runtimes.engines import read_scales
+from stmg.runtimes.queries import NOTE, QueryOutputs, add_up_queries, find_queries
 from stmg.runtimes.yolo import YoloOutputs, find_yolo, fit_letterbox, read_class_names
 from stmg.streaming.logits import Foreground
 from stmg.video.frames import Image, resize_image
@@ -71,12 +72,16 @@ class GraphRuntime(CallableRuntime):
         self.model_size = self.input_size
         """(H, W) that the network is meant for, where it is known."""
         self.yolo = find_yolo(graph.outputs) if output is None else None
-        self._indices = self._read_as_yolo(self.yolo) if self.yolo else self._read_as_map(output)
+        self._queries = find_queries(graph.outputs) if output is None and not self.yolo else None
+        if self._queries:
+            self._indices = self._read_as_queries(self._queries)
+        else:
+            self._indices = self._read_as_yolo(self.yolo) if self.yolo else self._read_as_map(output)
         self.normalization = normalization or self._default_normalization()
         self.assumes_normalization = normalization is None and self._input_scale is None
         self._infer = graph.compile(self._indices)
         self._for_throughput: GraphRuntime | None = None
-        if not self.yolo and self._layout(self.output)[0] == 1:
+        if not self.yolo and not self._queries and self._layout(self.output)[0] == 1:
             self._find_activation(threshold)
 
     def _read_as_yolo(self, yolo: YoloOutputs) -> tuple[int, ...]:
@@ -91,6 +96,16 @@ class GraphRuntime(CallableRuntime):
             "a YOLO network: each pixel has the class of the best-scored mask on it, counted from 1; 0 is background",
         )
         return yolo.table, yolo.prototypes
+
+    def _read_as_queries(self, queries: QueryOutputs) -> tuple[int, ...]:
+        """Read scores of classes from queries, each with a class and a mask."""
+        self.output = self._graph.outputs[queries.masks]
+        classes = self._graph.outputs[queries.classes].shape[2]
+        if isinstance(classes, int):
+            self.foreground.check_channels(classes - 1)
+            self.num_classes = max(2, classes - 1)
+        self.notes = (*self.notes, NOTE)
+        return tuple(queries)
 
     def _read_as_map(self, output: str | int | None) -> tuple[int, ...]:
         """Read one map of classes, of foreground or of labels."""
@@ -216,6 +231,8 @@ class GraphRuntime(CallableRuntime):
         if self.yolo:
             box = fit_letterbox(image.shape[:2], None if None in (self._height, self._width) else size)
             return self.yolo.read(self._infer_floats(box.fill(image)), box, image.shape[:2])
+        if self._queries:
+            return add_up_queries(*self._infer_floats(resize_image(image, size)))
         (output,) = self._infer_floats(resize_image(image, size))
         if np.issubdtype(output.dtype, np.integer):  # labels, perhaps with axes of length one
             return output.squeeze()
