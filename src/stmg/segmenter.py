@@ -61,7 +61,7 @@ class VideoSegmenter(Pretrained):
 
     network: an accelerated network, a plain torch module, a pipeline of transformers, a runtime, or any callable from
         an RGB image to logits.
-    settings: how the stream is segmented; the defaults of `Settings` if not given.
+    settings: settings of the stream; the defaults of `Settings` if not given.
     options: fields of `Settings` by name, instead of those in `settings`; `device` and
         `normalize` are for torch networks.
 
@@ -240,7 +240,7 @@ class VideoSegmenter(Pretrained):
         return choose_size(settings.size, settings.model_size, source_size, self.runtime.input_size)
 
     def _count_macs(self, settings: Settings) -> int | None:
-        """Multiply-accumulates of the whole network at the size it is meant for; None where they cannot be counted."""
+        """Multiply-accumulates of the whole network at the size it is meant for; None if they cannot be counted."""
         size = settings.size or self.runtime.input_size or settings.model_size or ANY_SIZE
         cost = self.runtime.cost(size, Level.KEY, (True,) * self.runtime.num_blocks, 1.0, masked=False)
         return None if cost is None else cost.macs

@@ -97,7 +97,7 @@ class AcceleratedNetwork(Pretrained, nn.Module):
         return self.network(image)
 
     def full(self, image: Tensor) -> NetworkOutput:
-        """Every block, nothing reused: a key frame."""
+        """Run every block and reuse nothing: a key frame."""
         return self.run(self.network, image, Pass())
 
     def partial(self, image: Tensor, keep: Tensor | Sequence[bool], blend: Blend | None = None) -> NetworkOutput:

@@ -15,14 +15,14 @@ from stmg.errors import ModelError
 Size = tuple[int, int]
 
 QUERY_CLASSES, QUERY_MASKS = "class_queries_logits", "masks_queries_logits"
-"""The fields by which outputs of Mask2Former, MaskFormer, OneFormer and EoMT are known."""
+"""Fields that identify outputs of Mask2Former, MaskFormer, OneFormer and EoMT."""
 MASK2FORMER_SIZE = (384, 384)  # its own post-processing adds up masks at this size, for images of any size
 
 
 def find_logits(output: Any, key: str | int | None = None, size: Sequence[int] | None = None) -> Tensor:
     """The class logits (N, C, h, w) in the output of a network: a tensor, a dict, a tuple, a model output.
 
-    key: of the logits in it, where they are named.
+    key: name or index of the logits in it, if they have one.
     size: (H, W) of the image.
     """
     if key is not None:

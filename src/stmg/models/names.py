@@ -40,7 +40,7 @@ LARGE = ("ddrnet39-camvid",)
 LIBRARIES = ("torchvision", "smp")
 """Libraries whose models are named as `library:model`."""
 TORCH_SUFFIXES = (".pt", ".pt2", ".pth", ".ckpt", ".bin", ".safetensors")
-HUB_OWNER = "STMG_HUB"  # environment variable: whose Hub repositories hold them; nobody's is trusted unasked
+HUB_OWNER = "STMG_HUB"  # environment variable: owner of Hub repositories to load from; none by default
 
 
 def is_library_name(name: str) -> bool:
@@ -154,7 +154,7 @@ def _checkout() -> Path:
 
 @cache
 def _download(name: str) -> Path:
-    """The folder of a Hub id, which is asked for once."""
+    """Download a Hub id and return its folder. Each id is downloaded once."""
     why = f"{name} looks like a Hub id; loading it needs"
     with explain_missing("huggingface_hub", why=why, extra="hub"):
         from huggingface_hub import snapshot_download

@@ -36,7 +36,7 @@ class LibraryModel(NamedTuple):
 class ImageNetwork(nn.Module):
     """A network whose forward takes RGB images alone: colors are swapped and tokens added here.
 
-    bgr: whether the network takes blue first.
+    bgr: True if the network takes blue first.
     tokens: (1, length), the prompt of OneFormer.
     """
 
@@ -144,7 +144,7 @@ def shape_of_edges(short: int, long: int | None = None) -> Size:
 
 @contextmanager
 def _quiet(library: Any) -> Iterator[None]:
-    """Without the bars and remarks of transformers while it loads."""
+    """Hide the progress bars and messages of transformers while it loads."""
     logging = library.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

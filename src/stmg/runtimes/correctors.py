@@ -22,7 +22,7 @@ class GraphCorrector:
     """Runs the graph of a corrector at the frame size it was exported for; other sizes are brought to it and back.
 
     size: (H, W) of the frames.
-    between: whether it is for frames between two computed ones too.
+    between: True if it also corrects frames between two computed ones.
     """
 
     def __init__(

@@ -13,9 +13,9 @@ from stmg.errors import ModelError, SettingsError, first_line
 
 Arrays = dict[str, NDArray[Any]]
 Run = Callable[[Arrays], Arrays]
-"""From inputs to outputs, by name."""
+"""Function from inputs to outputs, by name."""
 Infer = Callable[[NDArray[Any]], list[NDArray[Any]]]
-"""From the image to the outputs that were chosen, in that order."""
+"""Function from the image to the chosen outputs, in that order."""
 
 DTYPES: dict[str, type[np.generic]] = {
     "uint8": np.uint8,
@@ -29,13 +29,13 @@ DTYPES: dict[str, type[np.generic]] = {
     "double": np.float64,
     "f64": np.float64,
 }
-"""By the names that engines have for them."""
+"""Dtypes by the names that engines use."""
 LAST_OPERATIONS = {
     **dict.fromkeys(("Sigmoid", "HardSigmoid", "QLinearSigmoid", "LOGISTIC"), "sigmoid"),
     **dict.fromkeys(("Relu", "ReLU", "RELU", "Softplus", "SoftPlus", "Exp", "EXP"), "relu"),
 }
 """Activation that an operation implies for a single channel, by its name in ONNX, OpenVINO or TensorFlow Lite."""
-# Operations after which values are still of that range: of ONNX, OpenVINO, TensorFlow Lite.
+# Operations of ONNX, OpenVINO and TensorFlow Lite that keep the range of values.
 PASSING = {
     *("Identity", "Cast", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Resize", "Upsample"),
     *("QuantizeLinear", "DequantizeLinear", "Convert", "Interpolate", "FakeQuantize"),

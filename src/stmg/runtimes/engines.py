@@ -15,7 +15,7 @@ ENGINES: dict[str, type[OnnxRuntime] | type[OpenVino] | type[LiteRt]] = {
     "openvino": OpenVino,
     "litert": LiteRt,
 }
-"""By name."""
+"""Engines by name."""
 GRAPH_ENGINES = {
     ".onnx": ("onnxruntime", "openvino"),
     ".xml": ("openvino",),

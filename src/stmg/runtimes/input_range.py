@@ -14,7 +14,7 @@ from stmg.video.frames import Image, resize_image
 from stmg.video.normalization import NORMALIZATIONS, Normalization
 
 NUM_LAYERS = 12
-"""Among so many of a network's layers, in the order of its modules, are the first two that run."""
+"""Number of layers, in module order, among which the first two that run are found."""
 MAX_SIDE = 256
 """Longest side of the frame to measure: statistics need no more."""
 MIN_CONTRAST = 20

@@ -18,7 +18,7 @@ FORMATS = ("onnx", "openvino")
 OUTPUTS = {"encode": ("encoded",), "compare": ("changed",)}
 """Output names of graphs that have their own."""
 EARLIER = "pairs"
-"""A key of exports that were made before partial frames had one set of blocks: they hold whole frames."""
+"""Key in exports from before partial frames had a fixed set of blocks. These exports hold whole frames."""
 
 
 @dataclass(frozen=True)

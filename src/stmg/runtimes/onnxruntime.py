@@ -36,7 +36,7 @@ PROVIDERS = {
     "coreml": "CoreMLExecutionProvider",
     "openvino": "OpenVINOExecutionProvider",
 }
-"""By device."""
+"""Execution providers by device."""
 NUMBERED = ("cuda", "tensorrt", "directml")
 """Devices of which a machine may have several, as in cuda:1."""
 PACKAGES = {

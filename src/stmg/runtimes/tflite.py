@@ -9,7 +9,7 @@ from typing import NamedTuple
 from stmg.errors import ModelError
 from stmg.runtimes.engine import LAST_OPERATIONS, PASSING, Quantization
 
-# Builtin operators by their codes, as far as they are asked for here.
+# Builtin operators by code: only those needed here.
 OPERATORS = {
     6: "DEQUANTIZE",
     14: "LOGISTIC",
@@ -32,7 +32,7 @@ class TfliteFile(NamedTuple):
     scales: dict[str, Quantization]
     """Quantization of the quantized inputs and outputs, by name."""
     last_operations: dict[str, str]
-    """As `GraphOutput.last`."""
+    """Last operation of each output by name, as in `GraphOutput.last`."""
 
 
 def read_tflite(path: Path) -> TfliteFile:
@@ -83,7 +83,7 @@ class _Table(NamedTuple):
     position: int
 
     def _field(self, slot: int) -> int | None:
-        """Where a field lies; None if it is not there."""
+        """Position of a field; None if the field is absent."""
         vtable = self.position - _number(self.content, "<i", self.position)
         if 4 + 2 * slot >= _number(self.content, "<H", vtable):
             return None

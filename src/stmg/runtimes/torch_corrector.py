@@ -24,7 +24,7 @@ MAX_SIZES = 16  # whose cost is remembered: a stream that keeps changing its siz
 class TorchCorrector:
     """Runs a copy of a corrector, its batch-norms folded.
 
-    between: whether it is for frames between two computed ones too.
+    between: True if it also corrects frames between two computed ones.
     """
 
     def __init__(self, module: Corrector, device: torch.device, *, between: bool = True) -> None:

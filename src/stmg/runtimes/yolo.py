@@ -31,7 +31,7 @@ Floats = NDArray[np.float32]
 
 
 class Letterbox(NamedTuple):
-    """Where an image lies in the network's input: whole, in its own shape, with gray around it."""
+    """Position of an image in the network's input: whole, at its own aspect ratio, padded with gray."""
 
     size: tuple[int, int]
     """(H, W) of the input."""
@@ -81,7 +81,7 @@ class Detections(NamedTuple):
 
 
 class YoloOutputs(NamedTuple):
-    """Which outputs of a graph are a YOLO network's."""
+    """Indices of a YOLO network's outputs in a graph."""
 
     table: int
     prototypes: int

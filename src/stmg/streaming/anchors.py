@@ -37,7 +37,7 @@ class Anchor:
     logits: NDArray[np.float32] | None = None
     """Class logits at the network's own resolution, (h, w, C). None if only labels are available or nothing blends."""
     small: Image | None = None
-    """The frame itself at half its size, to see how well it explains another one; None where nobody blends."""
+    """The frame at half size, to measure how well it explains another one; None without blending."""
     threshold: float = 0.5
     reference: CorrectorReference | None = None
     """Input that a corrector takes from this anchor; None without a corrector."""
@@ -49,17 +49,17 @@ class Anchor:
 
     @property
     def probability(self) -> Map | None:
-        """(H, W) of the foreground."""
+        """Foreground probability, (H, W)."""
         return self.segmentation.probability
 
     @cached_property
     def quads(self) -> Quads:
-        """Its labels by 2x2 pixels, which are warped as one: a quarter of the positions and of the look-ups."""
+        """Its labels in blocks of 2x2 pixels. Warping whole blocks needs a quarter of the positions and look-ups."""
         return make_quads(self.labels)
 
 
 def compute_anchor(runtime: Runtime, frame: Frame, corrector: Corrector | None = None) -> Anchor:
-    """The whole network on a frame, with what blending and a corrector need of it."""
+    """Run the whole network on a frame, and keep what blending and a corrector need."""
     return make_anchor(runtime, runtime.full(runtime.prepare(frame.image)).logits, frame, corrector)
 
 

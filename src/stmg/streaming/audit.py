@@ -15,7 +15,7 @@ from stmg.streaming.schedulers import Scheduler, require_drift_budget
 from stmg.video.labels import Labels
 
 AUDIT_PERIOD = 4
-"""One of so many anchors is audited where an audit costs extra and steers nothing."""
+"""Anchors per audit, where an audit costs extra and steers nothing."""
 MAX_FACTOR = 8.0  # the budget stays within this factor of the scheduler's own
 MAX_STEP = 1.25  # the most that one audit changes it by
 STEP_POWER = 0.5  # of wanted / measured change, by which it changes
@@ -31,12 +31,12 @@ class Audit(NamedTuple):
     changed: float
     """Share of the pixels, 0 to 1, with another label."""
     classes: Mapping[int, float]
-    """By class of the network: the share of its pixels that would have been shown as another class."""
+    """Share of the pixels of each class that would have been shown as another class."""
     distance: int
     """Frames to the computed frame that would have been shown instead."""
     flicker: float | None = None
     """Share of the pixels that the network itself changes between neighbors, one warped onto the other, as last
-    measured in this scene; None: not measured. No schedule can change less."""
+    measured in this scene; None if not measured. No schedule can change less."""
 
     def bring_nearer(self) -> Audit:
         """Estimate the change at half the distance.
@@ -66,7 +66,7 @@ class Steering(NamedTuple):
     factor: float = 1.0
     """Multiplies the scheduler's own budget."""
     flicker: float | None = None
-    """From the last audit of this scene that measured it."""
+    """Flicker from the last audit of this scene that measured it; None before."""
     unaudited: int = 0
     """Computed frames since the last audit."""
 

@@ -27,7 +27,7 @@ class Side(NamedTuple):
 
     anchor: Anchor
     flow: Flow | None
-    """From the frame to the anchor."""
+    """Flow from the frame to the anchor."""
     distance: int
     """Frames between them, 1 or more."""
 
@@ -40,7 +40,7 @@ class Weights(NamedTuple):
 
     @property
     def share_of_left(self) -> Map:
-        """From 0 to 1."""
+        """Share of the left anchor's weight, from 0 to 1."""
         share: Map = self.left / (self.left + self.right)
         return share
 
@@ -131,9 +131,9 @@ def blend_probability(frame: BlendInput, weights: Weights | None = None) -> Map:
 def blend_labels(frame: BlendInput, weights: Weights | None = None) -> Labels:
     """The labels (H, W) of a frame between two anchors.
 
-    Where the warped labels of both sides agree they are taken. Elsewhere the logits of both are averaged by weight.
+    Where the warped labels of both sides agree, they are kept. Elsewhere the logits of both are averaged by weight.
 
-    weights: of the sides in all cells, if known; else they are computed where they count.
+    weights: weights of both sides in all cells. If not given, they are computed only where the labels differ.
     """
     sides, size = (frame.left, frame.right), frame.image.shape[:2]
     positions = [find_positions(side.flow, size, stride=QUAD) for side in sides]

@@ -37,7 +37,7 @@ class Corrector(Protocol):
         """Logits (h, w, C) and mask (h, w) of a frame.
 
         image, before: the frame, and a computed one warped onto it, at half size.
-        logits: of the computed frame, warped too.
+        logits: logits of the computed frame, also warped.
         """
 
     def cost(self, size: tuple[int, int]) -> Cost:
@@ -48,9 +48,9 @@ class CorrectorReference(NamedTuple):
     """A computed frame, as a corrector needs it to correct others."""
 
     image: Image
-    """At half size."""
+    """Image at half size."""
     logits: NDArray[np.float32]
-    """(h, w, C), at an eighth."""
+    """Logits at an eighth of the size, (h, w, C)."""
 
 
 def make_reference(
@@ -61,7 +61,7 @@ def make_reference(
     Labels without logits count as certain.
 
     small: the frame at half size.
-    logits: of the classes at the network's own resolution, (h, w, C).
+    logits: class logits at the network's own resolution, (h, w, C).
     """
     height, width = segmentation.labels.shape
     if min(height, width) < MIN_SIDE:
@@ -97,7 +97,7 @@ def _resample(maps: NDArray[np.float32], size: tuple[int, int]) -> NDArray[np.fl
 
 
 def add_cost(cost: Cost | None, corrector: Corrector | None, size: tuple[int, int]) -> Cost | None:
-    """The cost of a frame of (H, W) on which the corrector ran too; None where it cannot be counted."""
+    """Cost of a frame of (H, W) on which the corrector also ran; None if it cannot be counted."""
     return cost if cost is None or corrector is None else cost.plus(corrector.cost(size))
 
 

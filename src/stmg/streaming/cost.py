@@ -43,7 +43,7 @@ class NetworkCost(NamedTuple):
         """The cost of a frame of a level; None if the network ran and none of its operations could be counted.
 
         area: share of the pixels of a partial frame.
-        masked: whether the mask generator ran.
+        masked: True if the mask generator ran.
         """
         masks = Cost(self.mask_generator, 0, self.mask_params) if masked else Cost()
         if level is Level.CARRY:

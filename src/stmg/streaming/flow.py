@@ -58,9 +58,9 @@ def warp(values: Array, flow: Flow | None, *, nearest: bool = False) -> Array:
 
 
 def find_positions(flow: Flow | None, shape: tuple[int, ...], stride: int = 1) -> Flow:
-    """Where each pixel of an image of this shape was in the older one, (h, w, 2) in pixels, x then y.
+    """Find where each pixel of an image of this shape was in the older one, (h, w, 2) in pixels, x then y.
 
-    stride: give every so many pixels only, along both axes; h and w are then as many times smaller, rounded up.
+    stride: step in pixels along both axes. h and w are divided by it, rounded up.
     """
     height, width = shape[:2]
     grid = _grid(height, width, stride)

@@ -147,9 +147,9 @@ def read_probability(channel: Array, size: tuple[int, int], activation: str) -> 
 
 
 def guess_activation(channel: Array) -> str | None:
-    """Probability if all values are within 0 and 1, logits if some are well below 0; None where neither is so.
+    """Guess probability if all values are within 0 and 1, logits if some are well below 0, else None.
 
-    Logits of a foreground have about as much below 0 as above it; depth, distances and masks of bytes have not.
+    Foreground logits lie about equally below and above 0. Depth, distances and byte masks do not.
     """
     lowest, highest = float(channel.min()), float(channel.max())
     if lowest >= -TOLERANCE and highest <= 1 + TOLERANCE:

@@ -28,7 +28,7 @@ class Masks(NamedTuple):
 
 @dataclass(frozen=True)
 class Masking:
-    """Which masks partial frames use."""
+    """The masks that partial frames use."""
 
     spatial: str | float = "adaptive"
     """adaptive: the generated mask; uniform: its mean everywhere; random: its cells shuffled; fresh: everything from

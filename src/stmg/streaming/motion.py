@@ -92,7 +92,7 @@ class MotionEstimator(ABC):
 
     @abstractmethod
     def estimate(self, before: View, now: View) -> Flow | None:
-        """The flow from `now` back to `before`, two views of the same shape; None: nothing moved."""
+        """The flow from `now` back to `before`, two views of the same shape; None if nothing moved."""
 
     def refine(self, flow: Flow, before: View, now: View) -> Flow:
         """Fit a flow over several frames, composed of their steps, to its first and last frame."""
@@ -108,7 +108,7 @@ class MotionEstimator(ABC):
 
 
 class NoMotion(MotionEstimator):
-    """Everything stays where it was: the paper's setting."""
+    """No motion: everything stays where it was, as in the paper."""
 
     name = "none"
 

@@ -36,7 +36,7 @@ class FrameState:
     anchor: Anchor
     """The last computed frame."""
     lookback: Lookback
-    """From the newest frame to that one."""
+    """Flow and distance from the newest frame to the anchor."""
     features: Any
     """Backbone features of the anchor, in the runtime's own arrays; None if nothing can blend them."""
     logits: Any
@@ -48,7 +48,7 @@ class FrameState:
     memory: Memory = AFTER_FIRST_FRAME
     """The scheduler's memory."""
     unrefreshed: Map | None = None
-    """(h, w): the change that partial frames since the last key frame did not compute; None: nothing."""
+    """Change that partial frames since the last key frame did not compute, (h, w); None if there is none."""
     segmentation: Segmentation | None = None
     """Segmentation of the newest frame if it was computed or corrected; None if it was only warped."""
     steering: Steering = UNSTEERED
@@ -73,7 +73,7 @@ class Online:
         self.masking = masking if reuses else replace(masking, spatial="fresh")
 
     def advance(self, value: Any, state: FrameState | None) -> tuple[FrameResult, FrameState]:
-        """The result of a frame and the state after it, from the state before it; None: it is the first frame."""
+        """Compute a frame's result and the state after it. The state before the first frame is None."""
         started = time.perf_counter()
         frame, number = as_frame(value), 0 if state is None else state.number
         image = cache(lambda: self.runtime.prepare(frame.image))  # carried frames never need it
@@ -116,7 +116,7 @@ class Online:
     def _start(
         self, frame: Frame, tracked: TrackedFrame, image: Prepare, before: FrameState | None
     ) -> tuple[_Decision, FrameState]:
-        """A key frame that takes nothing from the frames before."""
+        """Compute a key frame that uses nothing from the frames before."""
         encoded = self._encode(image)
         output = self.runtime.full(image())
         after = self._make_state(frame, tracked, output, output.logits, encoded)
@@ -126,7 +126,7 @@ class Online:
     def _compute_foreseen(
         self, frame: Frame, tracked: TrackedFrame, image: Prepare, state: FrameState
     ) -> tuple[_Decision, FrameState]:
-        """A key frame that was decided without looking at it. Only its audit, which is rare, needs motion."""
+        """Compute a key frame that was scheduled without motion. Only its audit, which is rare, needs motion."""
         decision, after = self._start(frame, tracked, image, state)
         memory = self.scheduler.remember(Level.KEY, Evidence(float("nan"), 0.0), state.memory)
         audit = None

@@ -42,7 +42,7 @@ class Run:
 
     future: Future[NetworkResult]
     lookback: Lookback
-    """From the newest frame to it, as long as no break lies between them."""
+    """Flow and distance from the newest frame to it, as long as there is no break between them."""
     scene: int
 
     def extend(self, tracked: TrackedFrame, scene: int) -> Run:

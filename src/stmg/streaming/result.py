@@ -36,9 +36,9 @@ class FrameResult:
     drift: float
     """Distortion added up since the last key frame, less what partial frames refreshed."""
     keep: tuple[bool, ...]
-    """Which residual blocks ran; all False on a carried frame."""
+    """True for each residual block that ran; all False on a carried frame."""
     latency_ms: float
-    """From the frame handed in to the labels handed out."""
+    """Time from the frame handed in to the labels handed out."""
     motion: str
     """The estimator of its flow, like dis or dis-fine; none where no flow was needed."""
     count_cost: Callable[[], Cost | None] = field(repr=False)
@@ -49,7 +49,7 @@ class FrameResult:
     image: Image = field(repr=False)
     """The frame itself, RGB."""
     changed: Map | None = field(repr=False)
-    """The spatial mask; None where none was needed."""
+    """The spatial mask; None if none was needed."""
     palette: NDArray[np.uint8] = field(repr=False)
     computed: bool = False
     """True on the first frame that shows a new result of the network."""
@@ -72,7 +72,7 @@ class FrameResult:
 
     @property
     def macs(self) -> int | None:
-        """Multiply-accumulates executed for this frame, mask generator included; None where they cannot be counted."""
+        """Multiply-accumulates executed for this frame, mask generator included; None if they cannot be counted."""
         return None if self.cost is None else self.cost.macs
 
     @property
@@ -111,8 +111,8 @@ def make_result(
 ) -> FrameResult:
     """The result of a frame, in every mode.
 
-    number: how many frames were handed in before it.
-    shown: what the frame shows, in arrays that nobody else writes or keeps.
+    number: number of frames handed in before it.
+    shown: segmentation of the frame, in arrays that nothing else writes to or keeps.
     changed: (h, w), the change that its motion does not explain.
     keep: the residual blocks that ran; all of them on a key frame and none on others if not given.
     executed: the level whose cost it bears, if that is not its own.

@@ -91,9 +91,9 @@ class Runtime(ABC):
     normalization: Normalization | None = None
     """Normalization of the image; None if there is none."""
     assumes_normalization: bool = False
-    """True if nobody said how."""
+    """True if the normalization was assumed, not stated."""
     copied_from: Runtime | None = None
-    """The runtime that this one does the work of, for throughput; None if it is nobody's copy."""
+    """The runtime that this one copies for throughput; None if it is not a copy."""
     first_output: FirstOutput | None = None
     """Output for the first computed frame; None before it."""
 
@@ -104,7 +104,7 @@ class Runtime(ABC):
 
     @property
     def input_text(self) -> str:
-        """Description of the input, as `ImageNet normalization (assumed)`; empty if no normalization is known."""
+        """Description of the input, such as `ImageNet normalization (assumed)`; empty without a normalization."""
         if self.normalization is None:
             return ""
         return f"{self.normalization}{' (assumed)' if self.assumes_normalization else ''}"

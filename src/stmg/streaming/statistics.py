@@ -73,7 +73,7 @@ class Statistics:
 
     @property
     def seconds(self) -> float:
-        """Since the statistics were created."""
+        """Seconds since the statistics were created."""
         return time.perf_counter() - self.started
 
     @property
@@ -93,7 +93,7 @@ class Statistics:
 
     @property
     def macs_per_frame(self) -> float | None:
-        """None if those of a frame could not be counted."""
+        """Mean multiply-accumulates per frame; None if those of any frame could not be counted."""
         return self.macs / self.num_counted if self.num_counted == self.num_frames > 0 else None
 
     def latency(self, share: float) -> float:
@@ -106,7 +106,7 @@ class Statistics:
         return math.nan
 
     def mean_latency(self, level: str) -> float:
-        """In milliseconds, of the frames of a level."""
+        """Mean latency of the frames of a level, in milliseconds."""
         return self.milliseconds[level] / self.frames[level]
 
     def shares(self) -> str:

@@ -19,7 +19,7 @@ MIN_GAP = 0.2  # seconds; shorter ones are none
 
 
 class Timing(NamedTuple):
-    """When a frame was taken and how long after the one before it, in seconds; None where the source does not know."""
+    """Time of a frame and interval since the one before it, in seconds; None if the source does not give them."""
 
     time: float | None
     interval: float | None = None
@@ -66,11 +66,11 @@ class TrackedFrame:
     break_reason: str = ""
     """Why nothing carries over from the frame before: first frame, size change, gap or cut. Empty if something does."""
     flow: Flow | None = None
-    """To the frame before; None: nothing moved, or motion was not estimated."""
+    """Flow to the frame before; None if nothing moved or motion was not estimated."""
     residual: Map | None = None
-    """(h, w) in [0, 1]: change since the frame before that the flow does not explain; None: not estimated."""
+    """Change since the frame before that the flow does not explain, (h, w) in [0, 1]; None if not estimated."""
     change: Map | None = None
-    """(h, w) in [0, 1]: such change added up since the last computed frame; None: nothing was carried from it."""
+    """Sum of the residuals since the last computed frame, (h, w) in [0, 1]; None if nothing was carried from it."""
 
     @property
     def drift(self) -> float:
@@ -121,7 +121,7 @@ class Lookback(NamedTuple):
     view: View
     """View of the computed frame."""
     flow: Flow | None = None
-    """From the newest frame to it. A long way is one flow, so that what is warped is sampled once."""
+    """Flow from the newest frame to it. Long flows are composed into one, so that warping samples only once."""
     distance: int = 0
     """Frames between them."""
 

@@ -49,9 +49,9 @@ def _describe_output(runtime: Runtime) -> str:
 
 
 class Doubts:
-    """Looks at the first computed frames of a segmenter and warns, once of each kind, of what cannot be right.
+    """Checks the first computed frames of a segmenter and warns of implausible output, once per kind.
 
-    name: of the class with a label, or its number.
+    name: function from a label to the name of its class, or its number.
     """
 
     def __init__(self, runtime: Runtime, name: Callable[[int], str]) -> None:
@@ -119,7 +119,7 @@ class Doubts:
 
 
 def find_only_label(labels: Labels) -> int | None:
-    """The label of all pixels; None where there are several."""
+    """The label of all pixels; None if there are several."""
     first = int(labels[0, 0])
     return first if (labels == first).all() else None
 

@@ -34,7 +34,7 @@ Read = Callable[[str, Any], Any]
 
 
 def choice(*allowed: str) -> Read:
-    """One of some words."""
+    """Read one of the allowed words."""
 
     def read(name: str, value: Any) -> str:
         for word in allowed:

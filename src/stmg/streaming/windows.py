@@ -32,7 +32,7 @@ class WindowFrame:
     number: int
     """Number of frames handed in before this one."""
     arrived: float
-    """By the clock, in seconds."""
+    """Arrival time by the clock, in seconds."""
     tracked: TrackedFrame
     flow_ahead: Future[Flow | None] | None = None
     """Flow from the frame before to this one; None if it is the inverse of the flow back."""
@@ -153,12 +153,12 @@ def find_marks(length: int, stride: int | None) -> list[int]:
 
 
 def _flows_to_start(frames: Sequence[WindowFrame]) -> list[Flow | None]:
-    """From each of some frames in a row to the one before the first."""
+    """Compute the flow from each of these consecutive frames to the one before the first."""
     return list(accumulate((frame.tracked.flow for frame in frames), compose))
 
 
 def _flows_to_end(frames: Sequence[WindowFrame]) -> list[Flow | None]:
-    """From the frame before each of some frames in a row to the last of them."""
+    """Compute the flow from the frame before each of these consecutive frames to the last of them."""
     steps = (
         invert(frame.tracked.flow) if frame.flow_ahead is None else frame.flow_ahead.result()
         for frame in reversed(frames)

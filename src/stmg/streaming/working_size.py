@@ -21,7 +21,7 @@ MULTIPLE = 8  # of a fitted size: the coarsest features of most networks then ke
 
 
 def fit_size(own: tuple[int, int], source: tuple[int, int]) -> tuple[int, int] | None:
-    """(H, W) with the area of a model's own size and the shape of a source; None where the source is no larger.
+    """Find (H, W) with a model's own area and a source's aspect ratio; None if the source is no larger.
 
     Both sides are multiples of 8.
     """
