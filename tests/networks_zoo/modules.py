@@ -267,14 +267,14 @@ ROWS = (
         "TorchScript",
         FILES,
         "stmg.load(file)",
-        ("5 classes", "logits at full size", "ImageNet normalization"),
+        ("5 classes", "logits at full size", ASSUMED),
         torchscript,
     ),
     Row(
         "torch.export",
         FILES,
         "stmg.load(file)",
-        ("5 classes", "logits at full size", "ImageNet normalization"),
+        ("5 classes", "logits at full size", ASSUMED),
         torch_export,
     ),
 )

@@ -65,3 +65,5 @@ def test_computed_frames_show_what_the_network_says_itself(row, tmp_path, reques
         assert {0} < {result.index for result in computed} <= {0, 1, 2, 3}
         for result in computed:
             check(result.labels, answers[result.index])
+    said = segmenter.describe()
+    assert [part for part in row.understood if part not in said] == [], said

@@ -48,7 +48,7 @@ def open_torch(spec: ModelSpec, model: object = None) -> tuple[TorchRuntime, dic
         raise SettingsError(f"{spec.name} is a network without weights: give it weights, or name a checkpoint")
     restore = _make_restore(spec) if model is None else None
     network, card = resolve_network(spec, model)
-    is_assumed = is_code(spec.name) and settings.normalize is None
+    is_assumed = (is_code(spec.name) or is_torch_file(spec.name)) and settings.normalize is None
     runtime = TorchRuntime(
         network,
         device=settings.device,

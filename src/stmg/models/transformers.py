@@ -43,6 +43,7 @@ class ImageNetwork(nn.Module):
     def __init__(self, network: nn.Module, bgr: bool, tokens: Tensor | None) -> None:
         super().__init__()
         self.network, self.bgr = network, bgr
+        self.original_name = type(network).__name__
         self.register_buffer("tokens", tokens, persistent=False)
 
     def forward(self, image: Tensor) -> Any:

@@ -130,8 +130,16 @@ class TorchRuntime(Runtime):
 
     @property
     def name(self) -> str:
-        kind = type(self.network.network).__name__
+        network = self.network.network
+        kind = str(getattr(network, "original_name", type(network).__name__))  # of what is scripted or wrapped
         return re.sub(r"(For(Semantic|Universal|Instance|Image)?Segmentation|Model)$", "", kind) or kind
+
+    @property
+    def input_text(self) -> str:
+        text, is_bgr = super().input_text, getattr(self.network.network, "bgr", False)
+        if not is_bgr:
+            return text
+        return text.replace("RGB", "BGR") if "RGB" in text else f"BGR, {text}"
 
     @property
     def description(self) -> str:

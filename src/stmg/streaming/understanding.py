@@ -37,7 +37,7 @@ def _describe_output(runtime: Runtime) -> str:
     if not channels:
         return "labels" if number is None else f"{number} classes, labels"
     whole = runtime.input_size or seen.frame_size
-    strides = {round(side / part) for side, part in zip(whole, (height, width), strict=True)}
+    strides = {max(1, round(side / part)) for side, part in zip(whole, (height, width), strict=True)}
     exact = len(strides) == 1 and all(
         abs(side / max(strides) - part) <= 1 for side, part in zip(whole, (height, width), strict=True)
     )
