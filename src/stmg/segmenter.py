@@ -48,7 +48,7 @@ def _close_after(results: Iterator[FrameResult], source: VideoSource) -> Iterato
 
 
 def _copy_frame(frame: Any) -> Any:
-    """A frame in memory of its own, so that whoever made it may write to theirs again."""
+    """Copy a frame, so that its producer may reuse its memory."""
     if isinstance(frame, Frame):
         return replace(frame, image=frame.image.copy())
     if isinstance(frame, np.ndarray) or hasattr(frame, "getbands"):  # of PIL

@@ -76,7 +76,7 @@ class AcceleratedNetwork(Pretrained, nn.Module):
     def from_pretrained(
         cls, name: str | Path, *, model: nn.Module | None = None, device: str | None = None
     ) -> AcceleratedNetwork:
-        """The network of a shipped name, a checkpoint folder or a Hub id, with its weights.
+        """Load the network of a shipped name, a checkpoint folder or a Hub id, with its weights.
 
         model: the network itself, with any weights, where the checkpoint is of a network of your own.
         """
@@ -240,7 +240,7 @@ def accelerate_at(
 
 
 def _find_size(model: nn.Module, example: Tensor) -> tuple[int, int] | None:
-    """The first common size at which a network runs that does not run on the example."""
+    """Find the first common size at which a network runs that does not run on the example."""
     network = copy.deepcopy(_unwrap(model)).eval()
     if _runs_at(network, example):
         return None
@@ -277,7 +277,7 @@ def copy_where_written_on(network: AcceleratedNetwork, example: Tensor) -> None:
 
 
 def _unwrap(model: nn.Module) -> nn.Module:
-    """The network inside a wrapper of PyTorch's own, which gives what its network does."""
+    """Unwrap a network from PyTorch's own wrappers, which do not change its output."""
     if isinstance(model, nn.DataParallel | DistributedDataParallel | AveragedModel):
         return _unwrap(model.module)
     compiled = dict(model.named_children()).get("_orig_mod")  # by torch.compile, whose class takes a second to import

@@ -20,7 +20,7 @@ MASK2FORMER_SIZE = (384, 384)  # its own post-processing adds up masks at this s
 
 
 def find_logits(output: Any, key: str | int | None = None, size: Sequence[int] | None = None) -> Tensor:
-    """The class logits (N, C, h, w) in the output of a network: a tensor, a dict, a tuple, a model output.
+    """Find the class logits (N, C, h, w) in a network's output: a tensor, a dict, a tuple or a model output.
 
     key: name or index of the logits in it, if they have one.
     size: (H, W) of the image.

@@ -68,7 +68,7 @@ NOT_FOR_CALLABLES = dict.fromkeys(
 
 
 class Opened(NamedTuple):
-    """A model that is open."""
+    """An open model."""
 
     runtime: Runtime
     options: Mapping[str, Any]
@@ -245,7 +245,7 @@ def _open_corrector(spec: ModelSpec, runtime: Runtime) -> Corrector | None:
 
 
 def _choose_engine(spec: ModelSpec, own: str) -> str:
-    """The engine that runs a graph; `own` is the one it is for."""
+    """Choose the engine that runs a graph; `own` is the one it is for."""
     runtime = spec.settings.runtime
     if runtime == "torch":
         raise SettingsError(
@@ -268,7 +268,7 @@ def _choose_file_engines(spec: ModelSpec) -> tuple[str, ...]:
 
 
 def _choose_export_engine(spec: ModelSpec, kind: str) -> str:
-    """The engine that runs an export for `kind`: onnx or openvino."""
+    """Choose the engine that runs an export for `kind`: onnx or openvino."""
     engine = _choose_engine(spec, "onnxruntime" if kind == "onnx" else kind)
     if engine == "litert":
         raise SettingsError(f"runtime litert cannot be used with {spec.name}, which is no .tflite file")

@@ -109,7 +109,7 @@ def shipped_names() -> tuple[str, ...]:
 
 
 def find_checkpoint(name: str | Path) -> Path:
-    """The folder of a checkpoint: a path, a name of ours, or a Hub id that is downloaded."""
+    """Find the folder of a checkpoint: a path, a shipped name, or a Hub id, which is downloaded."""
     folder = Path(name)
     if folder.is_dir():
         return folder

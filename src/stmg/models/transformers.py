@@ -78,7 +78,7 @@ def open_transformers(folder: Path, name: str) -> LibraryModel:
 
 
 def read_pipeline(pipeline: Any) -> LibraryModel:
-    """The network of a pipeline object of transformers."""
+    """Read the network of a transformers pipeline."""
     return _describe(pipeline.model.eval(), pipeline.image_processor, pipeline.tokenizer)
 
 

@@ -51,12 +51,12 @@ class Quantization(NamedTuple):
     zero_point: int
 
     def to_floats(self, integers: NDArray[Any]) -> NDArray[np.float32]:
-        """The numbers that integers stand for."""
+        """Convert quantized integers to floats."""
         floats: NDArray[np.float32] = (integers.astype(np.float32) - self.zero_point) * np.float32(self.scale)
         return floats
 
     def to_integers(self, numbers: NDArray[Any], dtype: type[np.generic]) -> NDArray[Any]:
-        """The integers nearest to numbers."""
+        """Convert floats to the nearest quantized integers."""
         limits = np.iinfo(dtype)  # type: ignore[type-var]
         integers: NDArray[Any] = np.rint(numbers / self.scale + self.zero_point).clip(limits.min, limits.max)
         return integers.astype(dtype)
@@ -110,10 +110,10 @@ class Engine(Protocol):
         """Return this engine for several runs at once, each on one core: slower for one frame, faster for many."""
 
     def compile(self, graph: Path, outputs: tuple[str, ...]) -> Run:
-        """A function from inputs to these outputs of a graph, by name."""
+        """Compile a graph to a function from inputs to these outputs, by name."""
 
     def open(self, graph: Path) -> PlainGraph:
-        """A plain graph of one input."""
+        """Open a plain graph of one input."""
 
 
 def describe_engine(engine: Engine) -> str:
@@ -123,7 +123,7 @@ def describe_engine(engine: Engine) -> str:
 
 
 def explain_unreadable(graph: Path, error: Exception) -> UnreadableGraphError:
-    """The error for a graph file that an engine cannot read."""
+    """Make the error for a graph file that an engine cannot read."""
     return UnreadableGraphError(f"{graph} cannot be loaded: {first_line(error)}")
 
 

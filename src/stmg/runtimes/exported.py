@@ -79,7 +79,7 @@ class ExportedRuntime(Runtime):
             return self._for_throughput
 
     def prepare(self, image: Image) -> Image:
-        """The image as the graphs take it, (1, H, W, 3) uint8."""
+        """Convert an image to the graphs' input, (1, H, W, 3) uint8."""
         return np.ascontiguousarray(resize_image(image, self.input_size))[None]
 
     def encode(self, prepared: Image) -> Array:

@@ -262,7 +262,7 @@ class GraphRuntime(CallableRuntime):
 
 
 def find_output(outputs: tuple[GraphOutput, ...], wanted: str | int, path: Path) -> int:
-    """The index of an output by its name, or by its index as a number or text."""
+    """Find the index of an output by its name, or by its index as a number or text."""
     names = [output.name for output in outputs]
     if wanted in names:  # first, as exporters may call them by numbers
         return names.index(str(wanted))

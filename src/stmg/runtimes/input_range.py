@@ -46,7 +46,7 @@ class FirstLayer:
         return float(divergence.clamp(max=50).mean())
 
     def find_better(self, image: Image, normalization: Normalization) -> str | None:
-        """The name of a normalization that fits an image far better than the one that is used; None if none does."""
+        """Find a normalization that fits an image far better than the one in use, by name; None if none does."""
         if image.std() < MIN_CONTRAST:
             return None
         shrink = max(1.0, max(image.shape[:2]) / MAX_SIDE)
@@ -58,7 +58,7 @@ class FirstLayer:
 
 
 def find_first_layer(network: nn.Module, example: Tensor) -> FirstLayer | None:
-    """The first layer of a trained network, if it is a convolution with a batch-norm behind it."""
+    """Find the first layer of a trained network, if it is a convolution followed by a batch norm."""
     kinds = (nn.Conv2d, nn.modules.batchnorm._BatchNorm)
     names = [name for name, module in network.named_modules() if isinstance(module, kinds)][:NUM_LAYERS]
     calls = sorted(record_calls(network, example, names).items(), key=lambda item: item[1].order)

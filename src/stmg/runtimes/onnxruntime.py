@@ -49,7 +49,7 @@ PACKAGES = {
 
 
 def import_onnxruntime() -> Any:
-    """The package `onnxruntime`, without the telemetry that it sets up when it is imported."""
+    """Import `onnxruntime` without the telemetry that it sets up on import."""
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime
 

@@ -32,7 +32,7 @@ READERS = {".xml": "ir", ".onnx": "onnx", ".tflite": "tflite"}
 
 
 def import_openvino() -> Any:
-    """The package `openvino`, without the telemetry that it sends when it is imported and whenever it converts.
+    """Import `openvino` without the telemetry that it sends on import and on every conversion.
 
     It has no setting for one process, but does without where the package of its telemetry is not installed.
     """

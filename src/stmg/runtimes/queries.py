@@ -23,7 +23,7 @@ class QueryOutputs(NamedTuple):
 
 
 def find_queries(outputs: Sequence[GraphOutput]) -> QueryOutputs | None:
-    """The outputs that hold queries; None if there is not one table of classes with as many rows as maps."""
+    """Find the outputs that hold queries; None unless one table of classes has as many rows as there are maps."""
     pairs = [
         QueryOutputs(classes, masks)
         for classes, table in enumerate(outputs)

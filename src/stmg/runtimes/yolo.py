@@ -41,7 +41,7 @@ class Letterbox(NamedTuple):
     width: int
 
     def fill(self, image: Image) -> Image:
-        """The network's input."""
+        """Make the network's input."""
         resized = resize_image(image, (self.height, self.width))
         if self.size == (self.height, self.width):
             return resized
@@ -51,7 +51,7 @@ class Letterbox(NamedTuple):
 
 
 def fit_letterbox(image: tuple[int, int], size: tuple[int, int] | None) -> Letterbox:
-    """The letterbox of an image in an input of a fixed size; the image alone, where an input has any size.
+    """Fit the letterbox of an image to an input of a fixed size; only the image if the input has any size.
 
     Its sides lie between cells of the prototypes, so that masks can be cut out of them.
     """

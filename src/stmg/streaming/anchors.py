@@ -66,7 +66,7 @@ def compute_anchor(runtime: Runtime, frame: Frame, corrector: Corrector | None =
 def make_anchor(
     runtime: Runtime, logits: object, frame: Frame, corrector: Corrector | None, *, for_blending: bool = True
 ) -> Anchor:
-    """An anchor from the network's logits.
+    """Make an anchor from the network's logits.
 
     for_blending: keep what blending it with another anchor needs.
     """
@@ -96,7 +96,7 @@ def carry_corrected(corrector: Corrector | None, anchor: Anchor, flow: Flow | No
 
 
 def make_quads(labels: Labels) -> Quads:
-    """The 2x2 labels that begin at each pixel (h, w). Those beyond the right and lower border repeat it."""
+    """Pack the 2x2 labels that begin at each pixel (h, w). The right and lower borders are repeated."""
     padded = cv2.copyMakeBorder(labels, 0, 1, 0, 1, cv2.BORDER_REPLICATE)
     corners = padded[:-1, :-1], padded[:-1, 1:], padded[1:, :-1], padded[1:, 1:]
     quads: Quads = cv2.merge(corners)

@@ -49,7 +49,7 @@ class Audit(NamedTuple):
 
 
 def compare(shown: Labels, computed: Labels, distance: int, flicker: float | None = None) -> Audit:
-    """The audit of a computed frame.
+    """Audit a computed frame.
 
     shown: the labels there were for it, from so many frames away.
     """
@@ -71,11 +71,11 @@ class Steering(NamedTuple):
     """Computed frames since the last audit."""
 
     def add_flicker(self, audit: Audit | None) -> Audit | None:
-        """The audit with the flicker last measured, if it did not measure it itself."""
+        """Fill in the flicker last measured, if the audit did not measure it."""
         return audit if audit is None or audit.flicker is not None else audit._replace(flicker=self.flicker)
 
     def follow(self, audit: Audit | None, max_change: float | None) -> Steering:
-        """The steering after a computed frame: a step towards the budget that gives the wanted change."""
+        """Update the steering after a computed frame: a step towards the budget that gives the wanted change."""
         if audit is None:
             return self._replace(unaudited=self.unaudited + 1)
         factor = self.factor if max_change is None else self.factor * _step(audit.changed, max_change)
@@ -86,13 +86,13 @@ class Steering(NamedTuple):
         return self.unaudited + 1 >= (AUDIT_PERIOD if max_change is None else 1)
 
     def steer(self, scheduler: Scheduler, max_change: float | None) -> Scheduler:
-        """The scheduler with its budget scaled, if a change is wanted."""
+        """Scale the scheduler's budget, if a change is wanted."""
         if max_change is None:
             return scheduler
         return require_drift_budget(scheduler).scale(self.factor)
 
     def restart(self) -> Steering:
-        """The steering after a cut: half way back, in proportion, as the camera may still be the same."""
+        """Return the steering after a cut. It goes halfway back, in proportion, as the camera may still be the same."""
         return Steering(self.factor**0.5, None, self.unaudited)
 
 
@@ -100,7 +100,7 @@ UNSTEERED = Steering()
 
 
 class SceneSteering:
-    """The steering of the scene that is being read, where audits come later than the frames that they are of."""
+    """Steering of the scene being read, for modes in which audits arrive later than their frames."""
 
     def __init__(self, max_change: float | None) -> None:
         self.max_change = max_change
@@ -119,7 +119,7 @@ class SceneSteering:
         self._steering = self._steering.restart()
 
     def steer(self, scheduler: Scheduler) -> Scheduler:
-        """The scheduler with the budget that audits have led to."""
+        """Scale the scheduler's budget by the factor from the audits."""
         return self._steering.steer(scheduler, self.max_change)
 
     def follow(self, audit: Audit | None, scene: int) -> Audit | None:
@@ -134,7 +134,7 @@ class SceneSteering:
 
 
 def _step(changed: float, max_change: float) -> float:
-    """The factor by which one audit changes the budget."""
+    """Compute the factor by which one audit changes the budget."""
     if changed <= 0:
         return MAX_STEP
     return float(min(max((max_change / changed) ** STEP_POWER, 1 / MAX_STEP), MAX_STEP))

@@ -96,7 +96,7 @@ def _weigh(errors: NDArray[np.uint8], side: Side) -> NDArray[np.float32]:
 
 
 def correct_between(corrector: Corrector | None, frame: BlendInput) -> Anchor:
-    """A frame blended and then corrected in one pass that sees both sides, for others to be blended from."""
+    """Blend a frame, then correct it in one pass that sees both sides. Other frames are blended from it."""
     left, right = frame.left.anchor, frame.right.anchor
     small, threshold = halve_image(frame.image), left.threshold
     if corrector is None or left.reference is None or right.reference is None:
@@ -116,7 +116,7 @@ def blend_segmentation(frame: BlendInput, weights: Weights | None = None) -> Seg
 
 
 def blend_probability(frame: BlendInput, weights: Weights | None = None) -> Map:
-    """The probability (H, W) of the foreground: the weighted mean of both sides everywhere."""
+    """Blend the foreground probability (H, W): the weighted mean of both sides everywhere."""
     left, right = frame.left, frame.right
     assert left.anchor.probability is not None
     assert right.anchor.probability is not None
@@ -129,7 +129,7 @@ def blend_probability(frame: BlendInput, weights: Weights | None = None) -> Map:
 
 
 def blend_labels(frame: BlendInput, weights: Weights | None = None) -> Labels:
-    """The labels (H, W) of a frame between two anchors.
+    """Blend the labels (H, W) of a frame between two anchors.
 
     Where the warped labels of both sides agree, they are kept. Elsewhere the logits of both are averaged by weight.
 
@@ -151,7 +151,7 @@ def _choose_labels(
     pixels: NDArray[np.intp],
     weights: Weights | None,
 ) -> Labels:
-    """The labels (N,) of the N pixels where the sides disagree, given by flat index in the warped quads.
+    """Choose labels (N,) for the N pixels where the sides disagree, given by flat index in the warped quads.
 
     positions: (h, w, 2) in either anchor, where each quad begins.
     """
@@ -170,7 +170,7 @@ def _choose_labels(
 
 
 def join_quads(quads: Quads, size: tuple[int, ...]) -> Labels:
-    """The labels (H, W) of quads that lie side by side; those beyond `size` are cut off."""
+    """Join adjacent quads to labels (H, W). Labels beyond `size` are cut off."""
     height, width = quads.shape[:2]
     labels = np.empty((QUAD * height, QUAD * width), np.uint8)
     pairs = labels.view(np.uint16)  # of pixels beside each other

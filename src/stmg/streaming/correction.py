@@ -102,7 +102,7 @@ def add_cost(cost: Cost | None, corrector: Corrector | None, size: tuple[int, in
 
 
 def halve_image(image: Image) -> Image:
-    """A frame at half its height and width, rounded up, for correctors and for matching it with another frame."""
+    """Halve a frame's height and width, rounded up, for correctors and for matching it with another frame."""
     return resize_image(image, view_size(image.shape[:2]))
 
 

@@ -19,7 +19,7 @@ class Cost(NamedTuple):
     """Parameters that were used."""
 
     def plus(self, other: Cost) -> Cost:
-        """The sum of both."""
+        """Add two costs."""
         return Cost(self.macs + other.macs, self.head_macs + other.head_macs, self.params + other.params)
 
 
@@ -40,7 +40,7 @@ class NetworkCost(NamedTuple):
         return round((self.network - self.head - skipped) * area) + self.head
 
     def of_frame(self, level: Level, keep: Sequence[bool], area: float = 1.0, masked: bool = False) -> Cost | None:
-        """The cost of a frame of a level; None if the network ran and none of its operations could be counted.
+        """Compute the cost of a frame of a level; None if the network ran and its operations could not be counted.
 
         area: share of the pixels of a partial frame.
         masked: True if the mask generator ran.

@@ -28,7 +28,7 @@ MAX_CHANNELS = 64  # that are warped at once; beyond its own limit OpenCV drops 
 
 
 def compose(older: Flow | None, newer: Flow | None) -> Flow | None:
-    """The flow from the newest frame through the one before it (`newer`) to where `older` leads from there.
+    """Compose two flows: from the newest frame to the one before it (`newer`), and from there along `older`.
 
     None stands for no motion.
     """
@@ -39,7 +39,7 @@ def compose(older: Flow | None, newer: Flow | None) -> Flow | None:
 
 
 def invert(flow: Flow | None) -> Flow | None:
-    """The flow of the opposite direction, by one step of fixed-point iteration.
+    """Invert a flow by one step of fixed-point iteration.
 
     That is far cheaper than estimating it from the frames, and between neighbors more steps gain nothing. It is exact
     where the motion is smooth, and a guess where one thing hides another.
@@ -120,7 +120,7 @@ def _blur(difference: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def remap(values: Array, positions: Flow, *, nearest: bool = False) -> Array:
-    """The values (h, w) or (h, w, C) at each of the positions. Positions outside repeat the border."""
+    """Sample the values (h, w) or (h, w, C) at the positions. Positions outside repeat the border."""
     interpolation = cv2.INTER_NEAREST if nearest else cv2.INTER_LINEAR
 
     def sample(part: Array) -> Array:

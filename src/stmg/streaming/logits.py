@@ -80,7 +80,7 @@ def as_array(output: Any) -> NDArray[Any]:
 
 
 def _drop_axes_of_one(array: NDArray[Any]) -> NDArray[Any]:
-    """A mask or labels (H, W) that came as (1, H, W) or (H, W, 1)."""
+    """Convert a mask or labels of (1, H, W) or (H, W, 1) to (H, W)."""
     while array.ndim > 2 and 1 in (array.shape[0], array.shape[-1]):
         array = array[0] if len(array) == 1 else array[..., 0]
     return array
@@ -129,7 +129,7 @@ def check_finite(is_finite: bool) -> None:
 
 
 def argmax_labels(logits: Array, size: tuple[int, int]) -> Labels:
-    """The best class (H, W) of logits (C, h, w), upsampled to `size`; an error if they are no logits of labels."""
+    """Find the best class (H, W) of logits (C, h, w), upsampled to `size`. Raises if they are not logits of labels."""
     if len(logits) > MAX_CLASSES:
         raise ModelError(f"labels are bytes, so there can be at most {MAX_CLASSES} classes; got {len(logits)}")
     check_finite(_is_finite(logits))
@@ -137,7 +137,7 @@ def argmax_labels(logits: Array, size: tuple[int, int]) -> Labels:
 
 
 def read_probability(channel: Array, size: tuple[int, int], activation: str) -> Map:
-    """The probability (H, W) of the foreground from one channel (1, h, w) of logits or of probability."""
+    """Read the foreground probability (H, W) from one channel (1, h, w) of logits or probability."""
     check_finite(_is_finite(channel))
     full = resize_plane(np.ascontiguousarray(channel[0], np.float32), size)
     if activation == "probability":
@@ -158,7 +158,7 @@ def guess_activation(channel: Array) -> str | None:
 
 
 def make_test_image(size: tuple[int, int]) -> Image:
-    """An image (H, W, 3) that is always the same: noise over a gradient, to see what a network gives."""
+    """Make a fixed image (H, W, 3), noise over a gradient, to test the output of a network."""
     height, width = size
     rows, columns = np.linspace(0, 200, height)[:, None], np.linspace(0, 55, width)
     noise = np.random.default_rng(0).integers(-60, 60, (height, width, 3))

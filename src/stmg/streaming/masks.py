@@ -52,7 +52,7 @@ class Masking:
             raise SettingsError(f"the gain of a mask is above 0; got {self.gain!r}")
 
     def __call__(self, masks: Masks, frame_number: int) -> Masks:
-        """The masks to use on a frame. Random ones depend on the seed and the frame's number alone."""
+        """Return the masks to use on a frame. Random masks depend only on the seed and the frame's number."""
         rng = np.random.default_rng((self.seed, frame_number))
         changed, keep = np.minimum(np.float32(self.gain) * masks.changed, 1), masks.keep
         if self.spatial == "uniform":
@@ -86,6 +86,6 @@ def partial_size(size: tuple[int, int], scale: float) -> tuple[int, int]:
 
 
 def partial_area(size: tuple[int, int], scale: float) -> float:
-    """The share of a frame's pixels that a partial frame is computed at."""
+    """Compute the share of a frame's pixels that a partial frame is computed at."""
     height, width = partial_size(size, scale)
     return height * width / (size[0] * size[1])

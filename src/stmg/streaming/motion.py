@@ -92,14 +92,14 @@ class MotionEstimator(ABC):
 
     @abstractmethod
     def estimate(self, before: View, now: View) -> Flow | None:
-        """The flow from `now` back to `before`, two views of the same shape; None if nothing moved."""
+        """Estimate the flow from `now` back to `before`, two views of the same shape; None if nothing moved."""
 
     def refine(self, flow: Flow, before: View, now: View) -> Flow:
         """Fit a flow over several frames, composed of their steps, to its first and last frame."""
         return flow
 
     def for_offline(self) -> MotionEstimator:
-        """The estimator to use in offline mode."""
+        """Return the estimator to use in offline mode."""
         return self
 
     def for_network(self, count_macs: Callable[[], int | None]) -> MotionEstimator:
@@ -208,12 +208,12 @@ def make_motion_estimator(name: str) -> MotionEstimator:
 
 
 def refine_flow(estimator: MotionEstimator, flow: Flow | None, before: View, now: View, distance: int) -> Flow | None:
-    """A flow over `distance` frames, composed of their steps, fitted to its two ends if it is long enough."""
+    """Fit a flow over `distance` frames, composed of single steps, to its two ends if it is long enough."""
     return flow if flow is None or distance < MIN_STEPS_TO_REFINE else estimator.refine(flow, before, now)
 
 
 def make_view(frame: Frame, width: int = VIEW_WIDTH) -> View:
-    """The small gray view of a frame."""
+    """Make the small gray view of a frame."""
     height, full = frame.size
     gray = cv2.cvtColor(frame.image, cv2.COLOR_RGB2GRAY)
     if full > width:

@@ -104,7 +104,7 @@ class Offline:
             yield self._close(window, "last frame", pool)
 
     def _close(self, window: Window, reason: str, pool: ThreadPoolExecutor) -> Window:
-        """The window with its last frame given to the network."""
+        """Close the window: submit its last frame to the network."""
         last = window.frames[-1]
         anchor = pool.submit(compute_anchor, self.runtime, last.frame, self.corrector)
         window.frames[-1] = replace(last, anchor=anchor, reason=reason)
@@ -124,7 +124,7 @@ class Offline:
             window.audit = pool.submit(audit_anchor, self.estimator, self.corrector, window, waiting[1])
 
     def _finish_first(self, waiting: deque[Window], steering: SceneSteering) -> Iterator[FrameResult]:
-        """The results of the first window, which no longer waits then."""
+        """Finish the first window, remove it from the queue, and return its results."""
         is_inner, window = _is_inner(waiting), waiting.popleft()
         *carried, last = window.frames
         for at, (current, blended) in enumerate(zip(carried, window.blended or (), strict=True), start=1):

@@ -173,11 +173,11 @@ class Online:
         return decision, replace(after, memory=memory, unrefreshed=unrefreshed, steering=steering)
 
     def _encode(self, image: Prepare) -> Any:
-        """The mask generator's features of a frame. Called before the network runs, which may write on its input."""
+        """Compute the mask generator's features of a frame. Call it first: the network may overwrite its input."""
         return self.runtime.encode(image()) if self.uses_masks else None
 
     def _make_state(self, frame: Frame, tracked: TrackedFrame, output: Output, logits: Any, encoded: Any) -> FrameState:
-        """The state after a computed frame, as far as it does not depend on those before.
+        """Make the state after a computed frame, without what depends on the frames before.
 
         logits: those of `output`, which may have been fused with others.
         """
@@ -193,7 +193,7 @@ class Online:
     def _audit(
         self, frame: Frame, tracked: TrackedFrame, anchor: Anchor, state: FrameState, lookback: Lookback
     ) -> Audit:
-        """The labels of a key frame against those it would have shown without the network."""
+        """Compare the labels of a key frame with those it would have shown without the network."""
         carried = self._carry(frame, tracked, state, lookback.flow)
         return compare(carried.labels, anchor.labels, lookback.distance, state.steering.flicker)
 

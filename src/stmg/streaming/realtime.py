@@ -46,7 +46,7 @@ class Run:
     scene: int
 
     def extend(self, tracked: TrackedFrame, scene: int) -> Run:
-        """The run as seen from the next frame, of this scene."""
+        """Return the run as seen from the next frame, of this scene."""
         if self.scene == scene:
             return replace(self, lookback=self.lookback.extend(tracked.flow))
         return replace(self, lookback=self.lookback._replace(distance=self.lookback.distance + 1))
@@ -69,7 +69,7 @@ class RealtimeState:
     steering: Steering = UNSTEERED
 
     def follow(self, tracked: TrackedFrame) -> RealtimeState:
-        """The state with the next frame tracked."""
+        """Return the state with the next frame tracked."""
         broken = bool(tracked.break_reason)
         scene, steering = self.scene + broken, self.steering.restart() if broken else self.steering
         current, pending = (None if run is None else run.extend(tracked, scene) for run in (self.current, self.pending))
@@ -101,7 +101,7 @@ class Realtime:
         self._submit, self._clock = submit, clock
 
     def advance(self, value: Any, state: RealtimeState) -> tuple[FrameResult, RealtimeState]:
-        """The result of a frame and the state after it, from the state before it; raises errors of the network."""
+        """Compute a frame's result and the state after it. Raises errors of the network."""
         arrived, frame, number = self._clock(), as_frame(value), state.number
         tracked = self.tracker.track(frame, state.tracked)
         state, audit, computed = self._take_over(state.follow(tracked))

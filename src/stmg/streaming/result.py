@@ -81,7 +81,7 @@ class FrameResult:
         return sum(self.keep)
 
     def plot(self, opacity: float = 0.5, *, color: str = "rgb") -> Image:
-        """The frame with its labels drawn over it, (H, W, 3) in RGB, or in BGR for OpenCV to show or write."""
+        """Draw the labels over the frame, (H, W, 3) in RGB, or in BGR for OpenCV to show or write."""
         drawn = draw_labels(self.image, self.labels, self.palette, opacity)
         return drawn if check_color(color) == "rgb" else swap_red_and_blue(drawn)
 
@@ -109,7 +109,7 @@ def make_result(
     stale: bool = False,
     audit: Audit | None = None,
 ) -> FrameResult:
-    """The result of a frame, in every mode.
+    """Make the result of a frame, in every mode.
 
     number: number of frames handed in before it.
     shown: segmentation of the frame, in arrays that nothing else writes to or keeps.

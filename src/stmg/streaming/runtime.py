@@ -134,12 +134,12 @@ class Runtime(ABC):
         """Called in each of the `parts` threads in which frames are computed side by side, before the first frame."""
 
     def prepare(self, image: Image) -> Any:
-        """The image (H, W, 3) as the network wants it."""
+        """Convert an image (H, W, 3) to the network's input."""
         return image if self.input_size is None else resize_image(image, self.input_size)
 
     @abstractmethod
     def full(self, prepared: Any) -> Output:
-        """The whole network."""
+        """Run the whole network."""
 
     def partial(self, prepared: Any, masks: Masks, previous: Any, flow: Flow | None, scale: float) -> Output:
         """The blocks of `masks.keep` at a scale, blended with the previous features, warped along `flow`, where
@@ -149,7 +149,7 @@ class Runtime(ABC):
         )
 
     def encode(self, prepared: Any) -> Any:
-        """The mask generator's features of a frame."""
+        """Compute the mask generator's features of a frame."""
         raise NotImplementedError("there is no mask generator")
 
     def compare(self, before: Any, now: Any, flow: Flow | None) -> Masks:
@@ -157,7 +157,7 @@ class Runtime(ABC):
         raise NotImplementedError("there is no mask generator")
 
     def as_array(self, logits: Any) -> NDArray[Any]:
-        """The logits (C, h, w) of an output, or its labels (H, W), as numpy."""
+        """Return the logits (C, h, w) of an output, or its labels (H, W), as numpy."""
         return as_array(logits)
 
     def fuse(self, now: Any, before: Any, flow: Flow | None, share: Map) -> Any:
@@ -166,7 +166,7 @@ class Runtime(ABC):
         return now if one.ndim == 2 or two.ndim == 2 else fuse_logits(one, two, flow, share)  # labels have no average
 
     def labels(self, logits: Any, size: tuple[int, int]) -> Labels:
-        """The best class of each pixel, (H, W); of one channel, 1 where it is foreground."""
+        """Find the best class of each pixel, (H, W); with one channel, 1 where it is foreground."""
         array = self.as_array(logits)
         if array.ndim == 2:
             return resize_labels(array.astype(np.uint8), size)
@@ -175,14 +175,14 @@ class Runtime(ABC):
         return (read_probability(array, size, self.find_activation(size)) > self.threshold).view(np.uint8)
 
     def probability(self, logits: Any, size: tuple[int, int]) -> Map | None:
-        """The probability of the foreground, (H, W), where the network has one channel; None where it has more."""
+        """Compute the foreground probability, (H, W); None if the network has more than one channel."""
         array = self.as_array(logits)
         if array.ndim == 2 or len(array) != 1:
             return None
         return read_probability(array, size, self.find_activation(size))
 
     def logits_array(self, logits: Any) -> NDArray[np.float32] | None:
-        """The logits as (h, w, C) in numpy, for blending; None where the network gives labels alone."""
+        """Return the logits as numpy (h, w, C), for blending; None if the network gives only labels."""
         array = self.as_array(logits)
         return np.ascontiguousarray(array.transpose(1, 2, 0), np.float32) if array.ndim == 3 else None
 

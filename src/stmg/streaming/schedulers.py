@@ -83,10 +83,10 @@ class Scheduler(ABC):
 
     @abstractmethod
     def decide(self, evidence: Evidence, memory: Memory) -> Level:
-        """The level of a frame."""
+        """Decide the level of a frame."""
 
     def remember(self, level: Level, evidence: Evidence, memory: Memory) -> Memory:
-        """The memory for the next frame. `evidence.distortion` is NaN on a key frame that was foreseen."""
+        """Update the memory for the next frame. `evidence.distortion` is NaN on a key frame that was foreseen."""
         return Memory(0 if level is Level.KEY else memory.since_key + 1)
 
 
@@ -191,7 +191,7 @@ class DriftBudget(Scheduler):
         return self.partial_above < math.inf
 
     def scale(self, factor: float) -> DriftBudget:
-        """The scheduler with its budget multiplied."""
+        """Multiply the scheduler's budget."""
         return self if factor == 1 else replace(self, key_above=self.key_above * factor)
 
     def foresee(self, memory: Memory) -> bool:
@@ -211,7 +211,7 @@ class DriftBudget(Scheduler):
 
 
 def require_drift_budget(scheduler: Scheduler, role: str = "scheduler") -> DriftBudget:
-    """The scheduler, if it has a budget that `max_change` can steer."""
+    """Return the scheduler, or raise if it has no budget that `max_change` can steer."""
     if not isinstance(scheduler, DriftBudget):
         raise SettingsError(f"max_change steers a drift budget, and the {role} {scheduler.name} has none; use drift")
     return scheduler
@@ -252,7 +252,7 @@ def scheduler_from_fields(fields: Mapping[str, object]) -> Scheduler:
 
 
 def limit_delay(scheduler: Scheduler, delay: int) -> Scheduler:
-    """The scheduler with anchors so near each other that no result of an offline stream lags by more frames.
+    """Limit the distance between anchors so that no offline result lags by more than `delay` frames.
 
     A frame waits until its window is read, and `WINDOWS_AHEAD` more that are computed meanwhile.
     """

@@ -47,7 +47,7 @@ def warp_segmentation(before: Segmentation, flow: Flow | None, threshold: float)
 
 
 def threshold_probability(probability: Map, threshold: float, correction: Map | None = None) -> Segmentation:
-    """A probability and its labels: 1 above the threshold, 0 elsewhere."""
+    """Threshold a probability to labels: 1 above the threshold, 0 elsewhere."""
     return Segmentation((probability > threshold).view(np.uint8), probability, correction)
 
 

@@ -48,7 +48,7 @@ class Setting:
 
 
 def setting(default: Any, help: str, read: Read, *, factory: Any = MISSING, **known: Any) -> Any:
-    """A field of `Settings`."""
+    """Declare a field of `Settings`."""
     if known.get("python_only"):
         known["in_files"] = False
     metadata = {"setting": Setting(help, read, **known)}

@@ -97,7 +97,7 @@ class Statistics:
         return self.macs / self.num_counted if self.num_counted == self.num_frames > 0 else None
 
     def latency(self, share: float) -> float:
-        """The latency in milliseconds that this share of the frames stayed within; NaN without frames."""
+        """Return the latency in milliseconds that this share of the frames stayed within; NaN without frames."""
         rank, seen = share * self.num_frames, 0
         for tenths, count in sorted(self.latencies.items()):
             seen += count
@@ -110,5 +110,5 @@ class Statistics:
         return self.milliseconds[level] / self.frames[level]
 
     def shares(self) -> str:
-        """The share of each level, as one short line."""
+        """Format the share of each level as one short line."""
         return " ".join(f"{level} {count / self.num_frames:.0%}" for level, count in sorted(self.frames.items()))

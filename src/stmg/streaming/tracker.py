@@ -25,7 +25,7 @@ class Timing(NamedTuple):
     interval: float | None = None
 
     def next(self, frame: Frame) -> Timing:
-        """The timing of the frame after this one."""
+        """Return the timing of the frame after this one."""
         if frame.time is None or self.time is None:
             return Timing(frame.time)
         return Timing(frame.time, frame.time - self.time)
@@ -52,7 +52,7 @@ class Step(NamedTuple):
 
 
 def estimate_step(estimator: MotionEstimator, before: View, now: View) -> Step:
-    """The motion between two neighboring frames."""
+    """Estimate the motion between two neighboring frames."""
     flow = estimator.estimate(before, now)
     return Step(flow, measure_change(before, now, flow))
 
@@ -78,7 +78,7 @@ class TrackedFrame:
         return 0.0 if self.change is None else float(self.change.mean())
 
     def as_computed(self) -> TrackedFrame:
-        """The frame once the network has computed it: change is added up from here on."""
+        """Return the frame with its change reset, since the network has computed it."""
         return replace(self, change=None)
 
 
@@ -89,12 +89,12 @@ class Tracker:
         self.estimator = estimator
 
     def track(self, frame: Frame, before: TrackedFrame | None) -> TrackedFrame:
-        """A frame with its motion and change since the frame before, or with the reason why it does not follow."""
+        """Track a frame: its motion and change since the frame before, or the reason why it does not follow."""
         tracked = self.observe(frame, before)
         return tracked if before is None or tracked.break_reason else self.add_motion(tracked, before)
 
     def observe(self, frame: Frame, before: TrackedFrame | None) -> TrackedFrame:
-        """A frame without its motion: a change of size and a gap are noticed, a cut is not."""
+        """Track a frame without its motion. A change of size and a gap are detected; a cut is not."""
         view = make_view(frame, self.estimator.view_width)
         if before is None:
             return TrackedFrame(view, Timing(frame.time), "first frame")
@@ -105,7 +105,7 @@ class Tracker:
         return TrackedFrame(view, before.timing.next(frame))
 
     def add_motion(self, tracked: TrackedFrame, before: TrackedFrame) -> TrackedFrame:
-        """An observed frame with its motion and change since the frame before."""
+        """Add to an observed frame its motion and change since the frame before."""
         step = estimate_step(self.estimator, before.view, tracked.view)
         if step.is_cut:
             return replace(tracked, break_reason="cut")
@@ -116,7 +116,7 @@ class Tracker:
 
 
 class Lookback(NamedTuple):
-    """The way from the newest frame back to a computed one."""
+    """Flow and distance from the newest frame back to a computed one."""
 
     view: View
     """View of the computed frame."""
@@ -126,7 +126,7 @@ class Lookback(NamedTuple):
     """Frames between them."""
 
     def extend(self, flow: Flow | None) -> Lookback:
-        """The way from the next frame, given its flow to the newest one."""
+        """Extend to the next frame, given its flow to the newest one."""
         return Lookback(self.view, compose(self.flow, flow), self.distance + 1)
 
     def refine(self, estimator: MotionEstimator, now: View) -> Lookback:

@@ -119,7 +119,7 @@ class Doubts:
 
 
 def find_only_label(labels: Labels) -> int | None:
-    """The label of all pixels; None if there are several."""
+    """Find the label of all pixels; None if there are several."""
     first = int(labels[0, 0])
     return first if (labels == first).all() else None
 
@@ -139,6 +139,6 @@ def measure_disorder(labels: Labels, stride: int = 1) -> float:
 
 
 def _differ_by_chance(labels: Labels) -> float:
-    """The probability that two pixels taken at random have different labels."""
+    """Compute the probability that two random pixels have different labels."""
     shares = np.bincount(labels.ravel(), minlength=2) / labels.size
     return float(1 - np.square(shares).sum())

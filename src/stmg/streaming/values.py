@@ -52,7 +52,7 @@ def check_mode(mode: object) -> Mode:
 
 
 def number(what: str, fits: Callable[[float], bool]) -> Read:
-    """A number within limits."""
+    """Read a number within limits."""
 
     def read(name: str, value: Any) -> float:
         parsed = _as_number(value)
@@ -77,7 +77,7 @@ def _as_number(value: Any) -> float | int | None:
 
 
 def read_share(name: str, value: Any) -> float:
-    """A share of 1, such as 0.02 or 2%."""
+    """Read a share of 1, such as 0.02 or 2%."""
     percent = isinstance(value, str) and value.endswith("%")
     parsed = _as_number(value[:-1] if percent else value)
     share = None if parsed is None else parsed / (100 if percent else 1)
@@ -99,7 +99,7 @@ def read_size(name: str, value: Any) -> tuple[int, int]:
 
 
 def read_whole(name: str, value: Any, least: int, what: str) -> int:
-    """A whole number from `least`."""
+    """Read a whole number, at least `least`."""
     parsed = _as_number(value)
     if parsed is None or parsed != int(parsed) or parsed < least:
         raise SettingsError(f"{name} is {what}; got {value!r}")
@@ -144,7 +144,7 @@ def read_path(name: str, value: Any) -> Path:
 
 
 def read_output(name: str, value: Any) -> str | int:
-    """The name of an output, or its number."""
+    """Read the name of an output, or its number."""
     if isinstance(value, str):
         return value
     return read_whole(name, value, 0, "the name or the number of an output")
@@ -183,7 +183,7 @@ def _parse_number(key: str, value: str, text: str) -> int | float:
 
 
 def read_motion(name: str, value: Any) -> MotionEstimator:
-    """A motion estimator, or its name."""
+    """Read a motion estimator, or its name."""
     from stmg.streaming.motion import MOTION_ESTIMATORS, MotionEstimator, make_motion_estimator
 
     if isinstance(value, str):
@@ -195,14 +195,14 @@ def read_motion(name: str, value: Any) -> MotionEstimator:
 
 
 def list_motions() -> tuple[str, ...]:
-    """The names of the motion estimators."""
+    """List the names of the motion estimators."""
     from stmg.streaming.motion import MOTION_ESTIMATORS
 
     return tuple(MOTION_ESTIMATORS)
 
 
 def read_normalization(name: str, value: Any) -> Normalization:
-    """A normalization, its name, or means and stds as MEAN/STD."""
+    """Read a normalization, its name, or means and stds as MEAN/STD."""
     from stmg.video.normalization import Normalization, parse_normalization
 
     if isinstance(value, str):
@@ -213,7 +213,7 @@ def read_normalization(name: str, value: Any) -> Normalization:
 
 
 def read_corrector(name: str, value: Any) -> Corrector | str:
-    """A corrector, its folder, or none."""
+    """Read a corrector, its folder, or none."""
     if isinstance(value, str | Path):
         return str(value)
     if not hasattr(value, "correct"):

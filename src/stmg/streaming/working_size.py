@@ -52,7 +52,7 @@ def choose_size(
 
 
 def shrink(frame: Frame, size: tuple[int, int]) -> Frame:
-    """A frame at the size to work at."""
+    """Resize a frame to the size to work at."""
     image = frame.image
     # Averaging pairs is several times as fast as averaging over odd areas; what is left is less than a factor of two.
     while image.shape[0] >= 2 * size[0] and image.shape[1] >= 2 * size[1]:
@@ -86,7 +86,7 @@ def fit_frame(value: Any, size_for: SizeFor) -> tuple[Frame, Original | None]:
 
 
 def restore(result: FrameResult, original: Original | None) -> FrameResult:
-    """The result of a resized frame at its original size; each pixel takes the nearest label.
+    """Resize a result to the frame's original size; each pixel takes the nearest label.
 
     Its latency then covers resizing both ways.
     """
