@@ -51,7 +51,7 @@ def smp_row(architecture: str, encoder: str = "resnet18", draw: Draw = (2, 1.5))
 
 
 ROWS = (
-    torchvision_row("LR-ASPP, MobileNetV3", "lraspp_mobilenet_v3_large"),
+    torchvision_row("LR-ASPP, MobileNetV3", "lraspp_mobilenet_v3_large", (1, 0.7)),
     torchvision_row("DeepLabV3, MobileNetV3", "deeplabv3_mobilenet_v3_large"),
     torchvision_row("DeepLabV3, ResNet-50", "deeplabv3_resnet50", (1, 1.5)),
     torchvision_row("FCN, ResNet-50", "fcn_resnet50"),

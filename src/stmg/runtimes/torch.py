@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,8 @@ class TorchRuntime(Runtime):
         self.num_blocks = len(self.network.blocks)
         self.has_mask_generator = self.network.mask_generator is not None
         self.block_notes = self.network.notes
-        self.one_at_a_time = False
+        self.one_at_a_time = _has_hooks(self.network.network)  # what hooks note is of one pass
+        self._lock: AbstractContextManager[object] = Lock() if self.one_at_a_time else nullcontext()
         self.optimize = optimize
         self.normalization = Normalization(tuple(mean or IMAGENET_MEAN), tuple(std or IMAGENET_STD))
         self.assumes_normalization = mean is None and std is None
@@ -186,7 +188,7 @@ class TorchRuntime(Runtime):
 
     @torch.inference_mode()
     def full(self, prepared: Tensor) -> Output:
-        with self._autocast():
+        with self._lock, self._autocast():
             return _output(self._full(prepared))
 
     @torch.inference_mode()
@@ -266,3 +268,9 @@ def _check_finite(network: nn.Module) -> None:
     for name, value in network.state_dict().items():
         if value.is_floating_point() and not bool(torch.isfinite(value).all()):
             raise ModelError(f"the network's weights are not finite, first in {name}: load or train it again")
+
+
+def _has_hooks(network: nn.Module) -> bool:
+    """Whether a network has hooks of its author's. Those of transformers keep the passes of threads apart."""
+    hooks = [hook for module in network.modules() for hook in module._forward_hooks.values()]
+    return any(not str(getattr(hook, "__module__", "")).startswith("transformers.") for hook in hooks)
