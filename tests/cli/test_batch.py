@@ -66,7 +66,7 @@ def test_a_batch_writes_what_segment_writes(samples, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--mode", "realtime"), "the mode of a batch is offline or online"),
+        (("--mode", "realtime"), "the mode of a batch must be offline or online"),
         (("--save", "nothing"), "--save is overlay, records"),
         (("--workers", "2"), "--workers is for --ray"),
         (("--chunk", "5000", "--mode", "online"), "--chunk is for --mode offline"),
