@@ -112,7 +112,7 @@ def test_labels_of_another_size_than_their_video(own):
 def test_nothing_there(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         open_dataset(tmp_path / "none")
-    with pytest.raises(DataError, match=r"no CamVid or Cityscapes and holds no videos; write a dataset.yaml"):
+    with pytest.raises(DataError, match=r"not CamVid or Cityscapes and holds no videos; write a dataset.yaml"):
         open_dataset(tmp_path)
     with pytest.raises(DataError, match="no data is given"):
         open_dataset("")

@@ -73,7 +73,7 @@ def test_each_run_of_the_corrector_is_counted_and_audits_run_it_seldom(period, f
     assert bool(for_audits) == (period % 2 == 0)  # else the frame before was corrected, and is only warped
 
 
-@pytest.mark.parametrize(("network", "number"), [(colors, 3), (lambda image: colors(image)[:1], 2)])
+@pytest.mark.parametrize(("network", "number"), [(colors, 3), (lambda image: colors(image)[:1] / 255, 2)])
 def test_a_corrector_of_other_classes_is_refused_where_only_a_run_of_the_network_shows(network, number):
     painter = Painter()
     painter.num_classes = 4
