@@ -41,7 +41,7 @@ from stmg.networks import build
 from stmg.outputs.videos import write_h264
 from stmg.segmenter import VideoSegmenter
 from stmg.streaming.schedulers import DriftBudget
-from stmg.streaming.settings import make_settings
+from stmg.streaming.settings import Settings, make_settings
 from stmg.video.frames import Frame
 from zoo import panning
 
@@ -185,7 +185,7 @@ def test_a_replay_gives_the_labels_of_the_real_thing(model, video, mode):
     estimated, measured = trials.estimate(candidate, way, part), trials.measure(candidate, way, part)
     assert (estimated.changed, estimated.network_share) == (measured.changed, measured.network_share)
     budget = DriftBudget(0.3, longest=4)
-    segmenter = VideoSegmenter(subject.segmenter.runtime, scheduler=budget, fusion=0)
+    segmenter = VideoSegmenter(subject.segmenter.runtime, settings=Settings(scheduler=budget, fusion=0))
     real = [result.labels for result in segmenter.stream(clip.frames, mode=mode)]
     changed = np.mean([np.mean(a != b) for a, b in zip(real, candidate.labels, strict=True)])
     assert estimated.changed == pytest.approx(changed, abs=1e-6)
