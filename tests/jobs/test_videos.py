@@ -191,5 +191,5 @@ def test_what_cannot_be_reached_says_what_to_do(tmp_path):
         find_videos([tmp_path / "none.mp4"])
     with pytest.raises(SettingsError, match="cannot be reached"):
         find_videos(["nowhere://x"])
-    with pytest.raises(MissingPackageError, match="s3:// needs a package of its own: Install s3fs"):
+    with pytest.raises(MissingPackageError, match="s3:// needs another package: Install s3fs"):
         find_videos(["s3://bucket/x"])
